@@ -1,0 +1,14 @@
+"""Fixtures every test may use."""
+
+import pathlib
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared() -> pathlib.Path:
+    """The conformance data beside the project's root; tests that need it are skipped where it is not."""
+    folder = pathlib.Path(__file__).resolve().parent.parent.parent / "shared"
+    if not (folder / "kit").is_dir():
+        pytest.skip("needs the conformance kit in ../shared, which is not part of the project")
+    return folder
