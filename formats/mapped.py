@@ -1,0 +1,39 @@
+"""A file mapped into memory, read-only: pages come from the disk when touched and are shared with everybody who has it open."""
+
+import mmap
+import os
+import stat
+
+import numpy as np
+
+from edgeinfer.errors import FormatError, RequestError
+
+
+class Mapped:
+    """The bytes of a file that is not empty.  FormatError where `path` is no such file."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
+                raise FormatError("is a directory" if os.path.isdir(path) else "is not a regular file")
+            with open(path, "rb") as file:
+                self.size = os.fstat(file.fileno()).st_size
+                if not self.size:
+                    raise FormatError("the file is empty")
+                self.buffer = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise FormatError(f"cannot be read: {error.strerror}") from None
+        except ValueError as error:  # a path with a null byte
+            raise FormatError(f"cannot be read: {error}") from None
+        self._data: np.ndarray | None = np.frombuffer(self.buffer, np.uint8)
+
+    def view(self, start: int, size: int) -> np.ndarray:
+        """uint8 [size], read-only, of the file itself.  RequestError after `close`."""
+        if self._data is None:
+            raise RequestError("the file is closed")
+        return self._data[start : start + size]
+
+    def close(self) -> None:
+        """Gives the map back, at once or when the last view of it goes."""
+        self._data = None
+        del self.buffer
