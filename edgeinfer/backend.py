@@ -1,0 +1,78 @@
+"""Backend: what runs a plan, a step of several sequences at a time; the reference and the cpu backend are alike."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from edgeinfer.errors import ContextFullError, RequestError
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """`ids` to append to sequence `seq`; the last `outputs` of these positions give logits."""
+
+    seq: int
+    ids: Sequence[int]
+    outputs: int
+
+
+class Backend(Protocol):
+    """Holds the K and V of up to `n_seq` sequences of up to `n_ctx` tokens each."""
+
+    @property
+    def n_ctx(self) -> int: ...
+
+    @property
+    def n_batch(self) -> int:
+        """Most tokens in one step, all chunks together."""
+
+    @property
+    def n_seq(self) -> int: ...
+
+    @property
+    def n_vocab(self) -> int: ...
+
+    def open(self) -> int:
+        """A free sequence, empty.  BackendError if none is free or its K and V do not fit in memory."""
+
+    def close_sequence(self, seq: int) -> None:
+        """Forget `seq`; `open` may give its number again."""
+
+    def length(self, seq: int) -> int:
+        """Tokens of `seq` whose K and V are held."""
+
+    def cut(self, seq: int, length: int) -> int:
+        """Roll `seq` back; the length now held: `length`, or 0 where a ring has already forgotten what it needs."""
+
+    def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
+        """Append the chunks and write logits, float32[outputs, vocab], in chunk order.
+
+        RequestError or ContextFullError before anything is changed where the chunks are impossible (`check_step`).
+        """
+
+    def close(self) -> None:
+        """Give back memory and threads; nothing may be called after."""
+
+
+def check_step(backend: Backend, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
+    """Raise where `backend.step(chunks, logits)` is impossible; every backend calls it first."""
+    tokens, outputs = sum(len(c.ids) for c in chunks), sum(c.outputs for c in chunks)
+    if not 1 <= tokens <= backend.n_batch:
+        raise RequestError(f"a step of {tokens} tokens; must be 1..{backend.n_batch}")
+    if len({c.seq for c in chunks}) != len(chunks):
+        raise RequestError("a step with two chunks of one sequence")
+    if logits.shape != (outputs, backend.n_vocab) or logits.dtype != np.float32:
+        raise RequestError(f"logits are {logits.dtype}{logits.shape}; must be float32{(outputs, backend.n_vocab)}")
+    for chunk in chunks:
+        if not (len(chunk.ids) and 0 <= chunk.outputs <= len(chunk.ids)):
+            raise RequestError(f"a chunk of {len(chunk.ids)} tokens with {chunk.outputs} outputs")
+        length = backend.length(chunk.seq) + len(chunk.ids)
+        if length > backend.n_ctx:
+            raise ContextFullError(f"{length} tokens do not fit into the context of {backend.n_ctx}")
+        wrong = [i for i in chunk.ids if not 0 <= i < backend.n_vocab]
+        if wrong:
+            raise RequestError(f"token {wrong[0]} is not in the vocabulary, 0..{backend.n_vocab - 1}")

@@ -1,0 +1,74 @@
+"""Rotary position embedding: the frequencies by which the pairs of a head turn, with every scaling already applied.
+
+A pair turns by position * frequency.  RoPE: https://arxiv.org/abs/2104.09864.  The scalings follow what
+llama.cpp computes (`ggml_rope_cache_init` and `rope_yarn` in ggml, the YaRN settings in llama-context.cpp), in float64.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from edgeinfer.config import ModelConfig
+
+Pairs = Literal["adjacent", "halves"]  # pair i of n: dimensions (2i, 2i + 1), or (i, i + n)
+YARN_BETA_FAST, YARN_BETA_SLOW = 32.0, 1.0  # turns within the original context: above fast kept, below slow divided
+
+
+@dataclasses.dataclass(frozen=True)
+class Rope:
+    """How the leading `2 * len(frequencies)` dimensions of every head turn; the rest of the head passes unchanged."""
+
+    frequencies: tuple[float, ...]  # radians per position, one per pair
+    scale: float  # multiplies cos and sin
+    pairs: Pairs
+
+
+def plain(dim: int, base: float, pairs: Pairs) -> Rope:
+    """Pair i of `dim` / 2 turns base ** (-2i / dim) radians per position."""
+    return Rope(tuple(base ** (-2 * i / dim) for i in range(dim // 2)), 1.0, pairs)
+
+
+def linear(rope: Rope, factor: float) -> Rope:
+    """Positions divided by `factor`: https://arxiv.org/abs/2306.15595."""
+    return dataclasses.replace(rope, frequencies=tuple(f / factor for f in rope.frequencies))
+
+
+def divided(rope: Rope, factors: np.ndarray) -> Rope:
+    """Each frequency divided by its own factor, [pairs]: Llama 3.1's rope_freqs and LongRoPE's rope_factors."""
+    turns = zip(rope.frequencies, factors, strict=True)
+    return dataclasses.replace(rope, frequencies=tuple(float(f / np.float64(d)) for f, d in turns))
+
+
+def yarn(rope: Rope, base: float, factor: float, original_context: int) -> Rope:
+    """YaRN, https://arxiv.org/abs/2309.00071: pairs that turn often within `original_context` positions keep their
+    frequency, those that turn seldom are divided by `factor`, a ramp joins them, and cos and sin grow with ln(factor).
+    """
+    dim = 2 * len(rope.frequencies)
+
+    def pair_that_turns(times: float) -> float:
+        return dim * math.log(original_context / (times * 2 * math.pi)) / (2 * math.log(base))
+
+    low = max(0, math.floor(pair_that_turns(YARN_BETA_FAST)))
+    high = min(dim - 1, math.ceil(pair_that_turns(YARN_BETA_SLOW)))
+    ramp = np.clip((np.arange(dim // 2) - low) / max(0.001, high - low), 0.0, 1.0)
+    kept = np.array(rope.frequencies)
+    mixed = kept * (1 - ramp) + kept / factor * ramp
+    growth = 1.0 + 0.1 * math.log(max(1.0, factor))
+    return Rope(tuple(mixed.tolist()), rope.scale * growth, rope.pairs)
+
+
+def of_model(config: ModelConfig, pairs: Pairs, factors: np.ndarray | None = None) -> Rope:
+    """The model's own RoPE: its base and scaling, and frequency factors, [rope_dim / 2], where it has any."""
+    rope = plain(config.rope_dim, config.rope_base, pairs)
+    if config.rope_scaling == "yarn":
+        rope = yarn(rope, config.rope_base, config.rope_factor, config.rope_context)
+    elif config.rope_scaling != "none":
+        rope = linear(rope, config.rope_factor)
+    if factors is not None:
+        rope = divided(rope, factors)
+    return dataclasses.replace(rope, scale=rope.scale * config.rope_attn_factor)

@@ -1,0 +1,37 @@
+"""Gemma 3, text: norms before and after each branch, norms of Q and K, five sliding-window layers to one global.
+
+Sources: https://arxiv.org/abs/2503.19786, and llama.cpp's gemma3 for what GGUF leaves unsaid.  GGUF holds norm weights
+as 1 + w.
+"""
+
+from edgeinfer import rope
+from edgeinfer.config import MIN_ROPE_BASE
+from edgeinfer.plan import Builder, Value
+
+PERIOD = 6  # every sixth layer is global, unless the file says otherwise
+LOCAL_ROPE_BASE = 10_000.0  # of the sliding-window layers, which are not scaled either
+LAYERS_OF_27B = 62  # the one size that scales scores by dim / heads and not by the width of a head
+
+
+def forward(b: Builder) -> Value:
+    c = b.config
+    window = b.keys.integer("attention.sliding_window", 0, least=0)
+    period = b.keys.integer("attention.sliding_window_pattern", PERIOD, least=0)
+    local_base = b.keys.number("rope.freq_base_swa", LOCAL_ROPE_BASE, least=MIN_ROPE_BASE)
+    global_rope, local_rope = b.model_rope("halves"), rope.plain(c.rope_dim, local_base, "halves")
+    scale = ((c.dim / c.heads) if c.layers == LAYERS_OF_27B else c.key_dim) ** -0.5
+    x = b.embed(scale=c.dim**0.5)
+    for layer in b.layers():
+        is_local = window > 0 and (period == 0 or (layer + 1) % period != 0)
+        turn = local_rope if is_local else global_rope
+        h = b.norm(x, "attn_norm")
+        q = b.rope(b.head_norm(b.linear(h, "attn_q", c.heads * c.key_dim), "attn_q_norm"), turn)
+        k = b.rope(b.head_norm(b.linear(h, "attn_k", c.kv_heads * c.key_dim), "attn_k_norm"), turn)
+        v = b.linear(h, "attn_v", c.kv_heads * c.value_dim)
+        h = b.attend(q, k, v, layer, window if is_local else 0, scale)
+        x = b.add(x, b.norm(b.linear(h, "attn_output", c.dim), "post_attention_norm"))
+        h = b.norm(x, "ffn_norm")
+        h = b.gated(b.linear(h, "ffn_gate", c.ff_dim), b.linear(h, "ffn_up", c.ff_dim), "gelu")
+        x = b.add(x, b.norm(b.linear(h, "ffn_down", c.dim), "post_ffw_norm"))
+    cap = b.keys.number("final_logit_softcapping", 0.0)
+    return b.softcap(b.logits(x), cap) if cap else b.logits(x)
