@@ -118,11 +118,11 @@ def _size(folder: Path) -> int:
 
 
 def _reason(log: str) -> str:
-    """Why pip failed, in one line: its first word on a broken connection, if any, and its last two errors."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    broken = [line for line in lines if "connection" in line.lower()]
-    return "; ".join(dict.fromkeys([*broken[:1], *(errors or lines)[-2:]])) or "pip gave no reason"
+    """Why pip failed, in one line: its last error, after a word on the connection where pip complained of that."""
+    lines = [line.strip().removeprefix("ERROR: ") for line in log.splitlines() if line.strip()]
+    broken = any("connection" in line.lower() for line in lines)
+    last = lines[-1] if lines else "pip gave no reason"
+    return f"no connection to the package index ({last})" if broken else last
 
 
 def _unpack(entry: Entry, scratch: Path, report: Progress) -> Path:
