@@ -1,0 +1,148 @@
+"""The engine: takes sequences of tokens through a backend, and keeps finished ones for requests that begin alike.
+
+A request holds one `Sequence` while it runs.  Steps of several requests take turns, in the order in which they ask; a step that
+serves several of them at once needs no change outside `_step`.  A finished request leaves its tokens and their KV in the pool, and
+a later one continues from the longest run of tokens both begin with: it reads only the rest."""
+
+import threading
+from collections.abc import Iterator, Sequence as Items
+from contextlib import contextmanager, suppress
+
+import numpy as np
+
+from edgeinfer.backend import Backend, Chunk
+from edgeinfer.errors import BackendError, RequestError
+
+
+class Sequence:
+    """The tokens of one request.  The backend holds the KV of the first `held`; `Engine.read` has it read the rest."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number  # the backend's
+        self.ids: list[int] = []
+        self.held = 0
+        self.thread = 0  # of the request that holds it
+
+
+class Engine:
+    """Owns a backend.  All methods may be called from several threads."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.n_ctx, self.n_vocab, self._backend = backend.n_ctx, backend.n_vocab, backend
+        self._pool = threading.Condition()
+        self._idle: list[Sequence] = []  # longest unused first
+        self._busy: list[Sequence] = []
+        self._queue, self._stepping = threading.Lock(), threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def sequence(self, ids: Items[int], reuse: bool = True) -> Iterator[Sequence]:
+        """A sequence of these ids, of which the backend may hold a beginning (never the last); waits while all are in use.
+
+        `reuse=False` begins at nothing, so that the results depend on these ids alone.  BackendError where waiting would never end.
+        """
+        sequence = self._acquire(ids if reuse else ())
+        keep = False
+        try:
+            self._rewind(sequence, min(_common(sequence.ids, ids), len(ids) - 1) if reuse else 0)
+            sequence.ids = list(ids)
+            yield sequence
+            keep = True
+        except (GeneratorExit, KeyboardInterrupt):
+            keep = True  # what was read is sound
+            raise
+        finally:
+            self._release(sequence, keep)
+
+    def read(self, sequence: Sequence, logits: np.ndarray) -> None:
+        """Have the backend read all it does not hold of `sequence.ids`, in steps of its n_batch.
+
+        Fills logits, float32[outputs, vocab]: the last `outputs` of the tokens read.  ContextFullError, BackendError.
+        """
+        first = len(sequence.ids) - len(logits)
+        for start in range(sequence.held, len(sequence.ids), self._backend.n_batch):
+            part = sequence.ids[start : start + self._backend.n_batch]
+            rows = logits[max(start - first, 0) : max(start + len(part) - first, 0)]
+            self._step([Chunk(sequence.number, part, len(rows))], rows)
+            sequence.held += len(part)
+
+    def idle_ids(self) -> list[list[int]]:
+        """The tokens of each sequence a request could continue."""
+        with self._pool:
+            return [sequence.ids for sequence in self._idle]
+
+    def close(self) -> None:
+        """Give back memory and threads once the step that runs has ended.  Requests under way end with RequestError."""
+        with self._stepping:
+            if not self._closed:
+                self._closed = True
+                self._backend.close()
+        with self._pool:
+            self._pool.notify_all()
+
+    def _step(self, chunks: list[Chunk], logits: np.ndarray) -> None:
+        with self._turn():
+            self._backend.step(chunks, logits)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The backend, for one caller at a time.  Whoever waits at its door stands before all who come to the queue later."""
+        with self._queue:
+            self._stepping.acquire()
+        try:
+            if self._closed:
+                raise RequestError("the model is closed")
+            yield
+        finally:
+            self._stepping.release()
+
+    def _acquire(self, ids: Items[int]) -> Sequence:
+        with self._pool:
+            while (sequence := self._choose(ids)) is None:
+                self._pool.wait()
+            if sequence in self._idle:
+                self._idle.remove(sequence)
+            sequence.thread = threading.get_ident()
+            self._busy.append(sequence)
+            return sequence
+
+    def _choose(self, ids: Items[int]) -> Sequence | None:
+        """The idle sequence to continue; a new one, where continuing would drop more than it saves; else the longest unused."""
+        best = max(self._idle, key=lambda s: (_common(s.ids, ids), -len(s.ids)), default=None)
+        if best and 2 * _common(best.ids, ids) >= len(best.ids):
+            return best
+        return self._open() or next(iter(self._idle), None)
+
+    def _open(self) -> Sequence | None:
+        with self._turn():
+            if len(self._idle) + len(self._busy) < self._backend.n_seq:
+                try:
+                    return Sequence(self._backend.open())
+                except BackendError:
+                    if not self._idle and not self._busy:
+                        raise
+        if self._busy and not self._idle and all(s.thread == threading.get_ident() for s in self._busy):
+            raise BackendError(f"all {len(self._busy)} sequences are held by streams of this very thread: end one of them first")
+        return None
+
+    def _rewind(self, sequence: Sequence, length: int) -> None:
+        """Have the backend hold at most `length` tokens; asks it how many there are, for an interrupted step may have added some."""
+        with self._turn():
+            sequence.held = self._backend.length(sequence.number)
+            if length < sequence.held:
+                sequence.held = self._backend.cut(sequence.number, length)
+
+    def _release(self, sequence: Sequence, keep: bool) -> None:
+        if not keep:
+            sequence.ids = []
+        with suppress(RequestError):  # closed meanwhile
+            self._rewind(sequence, len(sequence.ids))
+        with self._pool:
+            self._busy.remove(sequence)
+            self._idle.append(sequence)
+            self._pool.notify()
+
+
+def _common(a: Items[int], b: Items[int]) -> int:
+    """How many tokens both begin with."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -1,0 +1,74 @@
+"""What this machine grants this process: cores and memory.
+
+The hardware's figures, lowered by CPU affinity and by Linux control groups (version 2 and 1), which is how containers are bounded:
+the limits of the process's own group and of every group above it hold together."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+
+
+def cores() -> int:
+    """Physical cores this process may use, at least 1: the default number of threads."""
+    import psutil
+
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    physical = psutil.cpu_count(logical=False) or allowed
+    return max(1, min([allowed, physical, *_core_quotas()]))
+
+
+def available_memory() -> int:
+    """Bytes this process can take without swapping."""
+    import psutil
+
+    return max(0, min([psutil.virtual_memory().available, *_memory_quotas()]))
+
+
+def _core_quotas() -> Iterator[int]:
+    for group in _groups("cpu"):
+        quota, period = [*_numbers(group / "cpu.max"), 0, 0][:2]
+        if not period:
+            quota, period = ([*_numbers(group / f"cpu.cfs_{name}_us"), 0][0] for name in ("quota", "period"))
+        if quota > 0 and period > 0:
+            yield quota // period
+
+
+def _memory_quotas() -> Iterator[int]:
+    """What is left of each group's limit; pages of files do not count as used, they are dropped when memory is short."""
+    for group in _groups("memory"):
+        for limit, used, cached in (
+            ("memory.max", "memory.current", "file"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"),
+        ):
+            for most, now in zip(_numbers(group / limit), _numbers(group / used), strict=False):
+                yield most - now + _statistic(group / "memory.stat", cached)
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """Folders of the control groups that bound this process, its own first.  A container may see only the topmost of them."""
+    for line in _lines(MEMBERSHIP):
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(",") or not controllers:
+            root = CGROUPS / controller if controllers else CGROUPS
+            own = root / path.lstrip("/")
+            yield from (folder for folder in (own, *own.parents) if folder == root or root in folder.parents)
+
+
+def _statistic(path: Path, name: str) -> int:
+    return next((int(line.split()[1]) for line in _lines(path) if line.split()[0] == name), 0)
+
+
+def _numbers(path: Path) -> list[int]:
+    """The numbers a file begins with; none if there is no such file or no limit ("max")."""
+    words = " ".join(_lines(path)).split()
+    return [int(word) for word in words] if words and words[0] != "max" else []
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []

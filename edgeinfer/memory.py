@@ -1,0 +1,60 @@
+"""How much memory a plan takes: the KV of a sequence at a context, and the buffers of a step.
+
+The weights are not counted: they are pages of the mapped file, which the system drops and reads again as it needs.  Figures in
+bytes; in texts MB are millions of bytes."""
+
+from bisect import bisect_right
+
+from edgeinfer import machine
+from edgeinfer.errors import BackendError, RequestError
+from edgeinfer.plan import Plan
+
+BLOCK = 16  # tokens; KV is handed out in blocks
+SHARE = 4  # a context nobody asked for takes at most this fraction of the memory available
+GRAIN = 256  # tokens; such a context is a multiple of this
+KV_TYPES = {"f32": (1, 4), "f16": (1, 2), "q8_0": (32, 34)}  # elements and bytes of a block
+
+
+def kv_bytes(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> int:
+    """KV of one sequence.  A sliding-window layer keeps no more than its window and one step.  RequestError for an unknown type."""
+    if kv_type not in KV_TYPES:
+        raise RequestError(f"kv_type is {kv_type!r}; must be one of {', '.join(KV_TYPES)}")
+    elements, size = KV_TYPES[kv_type]
+    total = 0
+    for op in plan.ops:
+        if op.kind == "attend":
+            window = op.attrs["window"]
+            tokens = min(n_ctx, window + n_batch) if window else n_ctx
+            row = sum(-(-op.attrs[dim] // elements) * size for dim in ("key_dim", "value_dim"))
+            total += -(-tokens // BLOCK) * BLOCK * op.attrs["kv_heads"] * row
+    return total
+
+
+def buffer_bytes(plan: Plan, n_batch: int) -> int:
+    """The float32 values of a step: those of one layer, as layers use the same buffers, and one row of logits."""
+    widths = sum(op.out.width for op in plan.ops[:-1])
+    return 4 * (n_batch * -(-widths // plan.config.layers) + plan.ops[-1].out.width)
+
+
+def default_context(plan: Plan, kv_type: str, n_batch: int) -> int:
+    """The model's context, or the largest multiple of 256 tokens whose KV takes a quarter of the memory available."""
+    budget = machine.available_memory() // SHARE
+    if kv_bytes(plan, kv_type, plan.config.context, n_batch) <= budget:
+        return plan.config.context
+    contexts = range(GRAIN, plan.config.context, GRAIN)
+    fitting = bisect_right(contexts, budget, key=lambda n_ctx: kv_bytes(plan, kv_type, n_ctx, n_batch))
+    return contexts[fitting - 1] if fitting else min(GRAIN, plan.config.context)
+
+
+def check(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> None:
+    """BackendError that names the figures where one sequence of n_ctx tokens does not fit into the memory available."""
+    kv, buffers, available = kv_bytes(plan, kv_type, n_ctx, n_batch), buffer_bytes(plan, n_batch), machine.available_memory()
+    if kv + buffers > available:
+        raise BackendError(
+            f"a context of {n_ctx} tokens needs {megabytes(kv + buffers)} MB (KV in {kv_type} {megabytes(kv)} MB, buffers "
+            f"{megabytes(buffers)} MB) and {megabytes(available)} MB are available; give a smaller n_ctx"
+        )
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f}"
