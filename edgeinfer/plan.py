@@ -17,7 +17,7 @@ from edgeinfer import config as model_config
 from edgeinfer import models, rope
 from edgeinfer.config import Keys, ModelConfig
 from edgeinfer.errors import FormatError, UnsupportedError
-from edgeinfer.formats.ggml import computable_names
+from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.gguf import GgufFile, Tensor
 
 
@@ -135,9 +135,7 @@ class Builder:
         _expect(x.width % head_dim == 0 and 2 * len(rope.frequencies) <= head_dim, f"rope of {x.width}")
         return self._emit("rope", x.width, (x,), rope=rope, head_dim=head_dim)
 
-    def attend(
-        self, q: Value, k: Value, v: Value, layer: int, window: int = 0, scale: float | None = None
-    ) -> Value:
+    def attend(self, q: Value, k: Value, v: Value, layer: int, window: int = 0, scale: float | None = None) -> Value:
         """Causal attention over the sequence's K and V of `layer`, which k and v are appended to first.
 
         A window W lets position i see j where j <= i and i - j < W; 0 lets it see all.  `scale` of the scores is
@@ -148,9 +146,7 @@ class Builder:
         _expect((q.width, k.width, v.width) == wanted, f"attend over {q.width}, {k.width}, {v.width}, not {wanted}")
         sizes = {"heads": c.heads, "kv_heads": c.kv_heads, "key_dim": c.key_dim, "value_dim": c.value_dim}
         scale = c.key_dim**-0.5 if scale is None else scale
-        return self._emit(
-            "attend", c.heads * c.value_dim, (q, k, v), layer=layer, window=window, scale=scale, **sizes
-        )
+        return self._emit("attend", c.heads * c.value_dim, (q, k, v), layer=layer, window=window, scale=scale, **sizes)
 
     def gated(self, gate: Value, up: Value, act: str) -> Value:
         """act(gate) * up; act is "silu" or "gelu", the latter in its tanh form."""
@@ -212,8 +208,10 @@ class Builder:
             has, wanted = (" x ".join(map(str, s)) for s in (tensor.shape, shape))
             raise FormatError(f"tensor {name} is {has}, must be {wanted}")
         elif not tensor.type.computable:
-            kind = f"{tensor.type.name} (ggml type {tensor.type.value})"
-            raise UnsupportedError(f"{name} is {kind}; computable: {computable_names()}")
+            computable = " ".join(kind.name for kind in GgmlType if kind.computable)
+            raise UnsupportedError(
+                f"{name} is {tensor.type.name} (ggml type {int(tensor.type)}); computable: {computable}"
+            )
         return (name,)
 
     def _factors(self, name: str) -> np.ndarray | None:
