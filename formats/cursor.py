@@ -1,7 +1,8 @@
-"""A reader's place in a memory-mapped file: little-endian numbers and byte runs, never beyond the end."""
+"""A reader's place in a mapped file: little-endian numbers and runs of bytes, never beyond the end."""
 
-import mmap
 import struct
+
+import numpy as np
 
 from edgeinfer.errors import FormatError
 
@@ -15,36 +16,38 @@ def shown(text: str) -> str:
 
 
 class Cursor:
-    """Reads `buffer` from `position` on; FormatError with the word "truncated" where the file ends too early."""
+    """Reads `data` uint8 [size] from `position` on; FormatError with the word "truncated" where it ends too early.
 
-    def __init__(self, buffer: mmap.mmap, position: int = 0) -> None:
-        self.buffer = buffer
+    `what` names in that error the thing that is read."""
+
+    def __init__(self, data: np.ndarray, position: int) -> None:
+        self.view = data.data
         self.position = position
-        self.size = len(buffer)
+        self.size = data.size
 
     def skip(self, size: int, what: str) -> int:
         """Moves on by `size` bytes; returns where they start."""
         start = self.position
         missing = start + size - self.size
         if missing > 0:
-            raise FormatError(f"truncated: {what} at byte {start} needs {missing} bytes more than the file has")
+            raise FormatError(f"truncated: the file ends inside {what} (at byte {start}, bytes missing: {missing})")
         self.position = start + size
         return start
 
     def u32(self, what: str) -> int:
         start = self.skip(4, what)
-        number: int = _U32.unpack_from(self.buffer, start)[0]
+        number: int = _U32.unpack_from(self.view, start)[0]
         return number
 
     def u64(self, what: str) -> int:
         start = self.skip(8, what)
-        number: int = _U64.unpack_from(self.buffer, start)[0]
+        number: int = _U64.unpack_from(self.view, start)[0]
         return number
 
     def text(self, what: str, limit: int) -> str:
         """A string of at most `limit` bytes; bytes that are not UTF-8 become lone surrogates."""
         length = self.u64(what)
         if length > limit:
-            raise FormatError(f"{what} at byte {self.position - 8} is {length} bytes long, more than {limit}")
+            raise FormatError(f"{what} (at byte {self.position - 8}) is {length} bytes long, more than {limit}")
         start = self.skip(length, what)
-        return self.buffer[start : start + length].decode("utf-8", "surrogateescape")
+        return bytes(self.view[start : start + length]).decode("utf-8", "surrogateescape")

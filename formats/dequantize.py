@@ -1,15 +1,17 @@
-"""Blocks of every computable type to the float32 they stand for, in plain numpy: the definition kernels are tested against.
+"""Blocks to the float32 they stand for, for every computable type, in plain numpy: what kernels are tested against.
 
-Each type has its layout (`b` = bits per weight) and a function of blocks [n] to float32 [n, elements].  All steps are float32 in
-the order of `dequantize_row_*` in ggml, so the results are equal to ggml's bit for bit."""
+Each type has its layout (`b` = bits per weight) and a function of blocks [n] to float32 [n, elements].  All steps are
+float32 in the order of ggml's `dequantize_row_*`, so the results are equal to ggml's bit for bit."""
 
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from edgeinfer.errors import FormatError, RequestError, UnsupportedError
-from edgeinfer.formats.ggml import GgmlType, computable_names
+from edgeinfer.formats.ggml import GgmlType
 
+_Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
 _CHUNK = 1 << 16  # elements unpacked at a time: temporaries stay below a few MB and in cache
 
 
@@ -43,11 +45,11 @@ def _kind(ggml_type: int | str) -> GgmlType:
     else:
         kind = GgmlType.of(ggml_type)
     if not kind.computable:
-        raise UnsupportedError(f"{kind.name} (ggml type {int(kind)}) cannot be computed with yet; computable: {computable_names()}")
+        raise UnsupportedError(f"the blocks are {kind.not_computable}")
     return kind
 
 
-def _f32(field: np.ndarray) -> np.ndarray:
+def _f32(field: np.ndarray) -> _Floats:
     """float32 [n, 1] of a field with one number a block."""
     return field.astype(np.float32)[:, None]
 
@@ -58,12 +60,13 @@ def _nibbles(qs: np.ndarray, group: int) -> np.ndarray:
     return (part >> _SHIFT_4 & 15).reshape(len(qs), -1)
 
 
-def _bits(qh: np.ndarray) -> np.ndarray:
-    """uint8 [n, 32], 0 or 1: the bits of `qh` uint8 [n, 4], lowest first."""
-    return np.unpackbits(qh, axis=1, bitorder="little")
+def _five_bits(blocks: np.ndarray) -> _Floats:
+    """float32 [n, 32], 0 to 31: the quants of Q5_0 and Q5_1."""
+    q: np.ndarray = _nibbles(blocks["qs"], 16) | np.unpackbits(blocks["qh"], axis=1, bitorder="little") << 4
+    return q.astype(np.float32)
 
 
-def _scaled(scale: np.ndarray, q: np.ndarray) -> np.ndarray:
+def _scaled(scale: np.ndarray, q: np.ndarray) -> _Floats:
     """float32 [n, groups, elements of a group]: scale [n, groups] * q [n, elements]."""
     return scale[:, :, None] * q.reshape(*scale.shape, -1).astype(np.float32)
 
@@ -76,19 +79,20 @@ _F16 = np.dtype("<f2")
 _BF16 = np.dtype("<u2")  # the upper half of a float32
 
 
-def _plain(blocks: np.ndarray) -> np.ndarray:
+def _plain(blocks: np.ndarray) -> _Floats:
     return _f32(blocks)
 
 
-def _bf16(blocks: np.ndarray) -> np.ndarray:
-    return (blocks.astype(np.uint32) << 16).view(np.float32)[:, None]
+def _bf16(blocks: np.ndarray) -> _Floats:
+    bits = blocks.astype(np.uint32) << 16
+    return bits.view(np.float32)[:, None]
 
 
 # Q4_0, 4.5 b: w = d * (q - 8).  qs[j] = q[j] | q[j + 16] << 4
 _Q4_0 = np.dtype([("d", "<f2"), ("qs", "u1", 16)])
 
 
-def _q4_0(blocks: np.ndarray) -> np.ndarray:
+def _q4_0(blocks: np.ndarray) -> _Floats:
     return _f32(blocks["d"]) * (_nibbles(blocks["qs"], 16).astype(np.float32) - 8)
 
 
@@ -96,7 +100,7 @@ def _q4_0(blocks: np.ndarray) -> np.ndarray:
 _Q4_1 = np.dtype([("d", "<f2"), ("m", "<f2"), ("qs", "u1", 16)])
 
 
-def _q4_1(blocks: np.ndarray) -> np.ndarray:
+def _q4_1(blocks: np.ndarray) -> _Floats:
     return _f32(blocks["d"]) * _nibbles(blocks["qs"], 16).astype(np.float32) + _f32(blocks["m"])
 
 
@@ -104,35 +108,33 @@ def _q4_1(blocks: np.ndarray) -> np.ndarray:
 _Q5_0 = np.dtype([("d", "<f2"), ("qh", "u1", 4), ("qs", "u1", 16)])
 
 
-def _q5_0(blocks: np.ndarray) -> np.ndarray:
-    q = _nibbles(blocks["qs"], 16) | _bits(blocks["qh"]) << 4
-    return _f32(blocks["d"]) * (q.astype(np.float32) - 16)
+def _q5_0(blocks: np.ndarray) -> _Floats:
+    return _f32(blocks["d"]) * (_five_bits(blocks) - 16)
 
 
 # Q5_1, 6 b: w = d * q + m.  q as in Q5_0
 _Q5_1 = np.dtype([("d", "<f2"), ("m", "<f2"), ("qh", "u1", 4), ("qs", "u1", 16)])
 
 
-def _q5_1(blocks: np.ndarray) -> np.ndarray:
-    q = _nibbles(blocks["qs"], 16) | _bits(blocks["qh"]) << 4
-    return _f32(blocks["d"]) * q.astype(np.float32) + _f32(blocks["m"])
+def _q5_1(blocks: np.ndarray) -> _Floats:
+    return _f32(blocks["d"]) * _five_bits(blocks) + _f32(blocks["m"])
 
 
 # Q8_0, 8.5 b: w = d * q
 _Q8_0 = np.dtype([("d", "<f2"), ("qs", "i1", 32)])
 
 
-def _q8_0(blocks: np.ndarray) -> np.ndarray:
+def _q8_0(blocks: np.ndarray) -> _Floats:
     return _f32(blocks["d"]) * blocks["qs"].astype(np.float32)
 
 
 # Q2_K, 2.625 b: 16 groups of 16 weights, w = d * sc * q - dmin * mn.
 #   scales[g] = sc[g] | mn[g] << 4
-#   qs[32 * h + j], for each half h of 128 weights: bits 0-1 weight j, 2-3 weight j + 32, 4-5 weight j + 64, 6-7 weight j + 96
+#   qs[32 * h + j], for each half h of 128 weights: bits 0-1 weight j, 2-3 j + 32, 4-5 j + 64, 6-7 j + 96
 _Q2_K = np.dtype([("scales", "u1", 16), ("qs", "u1", 64), ("d", "<f2"), ("dmin", "<f2")])
 
 
-def _q2_k(blocks: np.ndarray) -> np.ndarray:
+def _q2_k(blocks: np.ndarray) -> _Floats:
     q = blocks["qs"].reshape(-1, 2, 1, 32) >> _SHIFT_2 & 3  # [n, half, shift, 32]
     scale = _f32(blocks["d"]) * (blocks["scales"] & 15).astype(np.float32)
     low = _f32(blocks["dmin"]) * (blocks["scales"] >> 4).astype(np.float32)
@@ -146,7 +148,7 @@ def _q2_k(blocks: np.ndarray) -> np.ndarray:
 _Q3_K = np.dtype([("hmask", "u1", 32), ("qs", "u1", 64), ("scales", "u1", 12), ("d", "<f2")])
 
 
-def _q3_k(blocks: np.ndarray) -> np.ndarray:
+def _q3_k(blocks: np.ndarray) -> _Floats:
     low = (blocks["qs"].reshape(-1, 2, 1, 32) >> _SHIFT_2 & 3).reshape(-1, 8, 32)
     high = blocks["hmask"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
     q = (low | high << 2).astype(np.float32) - 4
@@ -156,7 +158,7 @@ def _q3_k(blocks: np.ndarray) -> np.ndarray:
     return _scaled(_f32(blocks["d"]) * sc, q).reshape(-1, 256)
 
 
-def _scales_k(packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _scales_k(packed: np.ndarray) -> tuple[_Floats, _Floats]:
     """float32 [n, 8] scales and mins of six bits each from the 12 bytes of Q4_K and Q5_K.
 
     Bytes 0-3: sc[g] in bits 0-5, upper two bits of sc[g + 4] in bits 6-7.  Bytes 4-7: the same of mn.
@@ -168,11 +170,11 @@ def _scales_k(packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 # Q4_K, 4.5 b: 8 groups of 32 weights, w = d * sc * q - dmin * mn.
-#   qs[32 * p + j], for each pair p of groups: low nibble weight j of the first group, high nibble weight j of the second
+#   qs[32 * p + j], for each pair p of groups: low nibble weight j of its first group, high nibble of its second
 _Q4_K = np.dtype([("d", "<f2"), ("dmin", "<f2"), ("scales", "u1", 12), ("qs", "u1", 128)])
 
 
-def _q4_k(blocks: np.ndarray) -> np.ndarray:
+def _q4_k(blocks: np.ndarray) -> _Floats:
     sc, mn = _scales_k(blocks["scales"])
     low = _f32(blocks["dmin"]) * mn
     return (_scaled(_f32(blocks["d"]) * sc, _nibbles(blocks["qs"], 32)) - low[:, :, None]).reshape(-1, 256)
@@ -182,7 +184,7 @@ def _q4_k(blocks: np.ndarray) -> np.ndarray:
 _Q5_K = np.dtype([("d", "<f2"), ("dmin", "<f2"), ("scales", "u1", 12), ("qh", "u1", 32), ("qs", "u1", 128)])
 
 
-def _q5_k(blocks: np.ndarray) -> np.ndarray:
+def _q5_k(blocks: np.ndarray) -> _Floats:
     sc, mn = _scales_k(blocks["scales"])
     low = _f32(blocks["dmin"]) * mn
     high = blocks["qh"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1  # [n, group, 32]
@@ -196,13 +198,13 @@ def _q5_k(blocks: np.ndarray) -> np.ndarray:
 _Q6_K = np.dtype([("ql", "u1", 128), ("qh", "u1", 64), ("scales", "i1", 16), ("d", "<f2")])
 
 
-def _q6_k(blocks: np.ndarray) -> np.ndarray:
+def _q6_k(blocks: np.ndarray) -> _Floats:
     high = (blocks["qh"].reshape(-1, 2, 1, 32) >> _SHIFT_2 & 3).reshape(-1, 256)
     q = (_nibbles(blocks["ql"], 64) | high << 4).astype(np.float32) - 32
     return _scaled(_f32(blocks["d"]) * blocks["scales"].astype(np.float32), q).reshape(-1, 256)
 
 
-_UNPACK: dict[GgmlType, tuple[np.dtype, Callable[[np.ndarray], np.ndarray]]] = {
+_UNPACK: dict[GgmlType, tuple[np.dtype, Callable[[np.ndarray], _Floats]]] = {
     GgmlType.F32: (_F32, _plain),
     GgmlType.F16: (_F16, _plain),
     GgmlType.BF16: (_BF16, _bf16),

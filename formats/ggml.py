@@ -7,8 +7,15 @@ import enum
 from edgeinfer.errors import FormatError, UnsupportedError
 
 _REMOVED = {
-    4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4", 37: "IQ4_NL_4_8", 38: "IQ4_NL_8_8",
-}  # fmt: skip
+    4: "Q4_2",
+    5: "Q4_3",
+    31: "Q4_0_4_4",
+    32: "Q4_0_4_8",
+    33: "Q4_0_8_8",
+    36: "IQ4_NL_4_4",
+    37: "IQ4_NL_4_8",
+    38: "IQ4_NL_8_8",
+}
 _IK_LLAMA = (range(133, 159), range(202, 400))
 
 
@@ -65,11 +72,11 @@ class GgmlType(enum.IntEnum):
 
     @classmethod
     def of(cls, number: int) -> "GgmlType":
-        """The type with id `number`.  FormatError if there is none, UnsupportedError if it is of another time or project."""
-        try:
-            return cls(number)
-        except ValueError:
-            pass
+        """The type with id `number`.
+
+        FormatError if there is none, UnsupportedError if it was removed from GGUF or is one of ik_llama.cpp's."""
+        if number in _BY_NUMBER:
+            return _BY_NUMBER[number]
         if number in _REMOVED:
             raise UnsupportedError(f"ggml type {number} ({_REMOVED[number]}), which was removed from GGUF")
         if any(number in ids for ids in _IK_LLAMA):
@@ -80,7 +87,11 @@ class GgmlType(enum.IntEnum):
         """Bytes of a row of `cols` elements, a multiple of `block`."""
         return cols // self.block * self.bytes
 
+    @property
+    def not_computable(self) -> str:
+        """The end of an error text about something of this type."""
+        names = " ".join(kind.name for kind in GgmlType if kind.computable)
+        return f"{self.name} (ggml type {int(self)}), which cannot be computed with yet; computable: {names}"
 
-def computable_names() -> str:
-    """The names of the computable types, for error texts."""
-    return " ".join(kind.name for kind in GgmlType if kind.computable)
+
+_BY_NUMBER = {int(kind): kind for kind in GgmlType}

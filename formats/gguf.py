@@ -1,17 +1,17 @@
-"""GGUF files: `open` maps one into memory, checks all it says about itself, and shows metadata and tensors without copying.
+"""GGUF files: `open` maps one, checks all it says about itself, and shows metadata and tensors without copying.
 
 Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.  Versions 2 and 3, little endian."""
 
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats.cursor import Cursor, shown
-from edgeinfer.formats.gguf_metadata import Metadata, Value, read_metadata
+from edgeinfer.formats.gguf_metadata import Value, read_metadata
 from edgeinfer.formats.gguf_shards import check_single
 from edgeinfer.formats.gguf_tensors import Tensor, read_tensors
 from edgeinfer.formats.magic import MAGIC, describe
@@ -24,6 +24,7 @@ _DEFAULT_ALIGNMENT = 32
 _VERSIONS = (2, 3)
 _Kind = TypeVar("_Kind", int, float, str, bool)
 _Default = TypeVar("_Default")
+_Number: TypeAlias = type[int] | type[float] | type[bool]
 
 
 class GgufFile:
@@ -36,7 +37,7 @@ class GgufFile:
         self.path = path
         self.size = file.size
         self._file = file
-        cursor = Cursor(file.buffer, len(MAGIC))
+        cursor = Cursor(file.view(0, file.size), len(MAGIC))
         self.version = _read_version(cursor)
         tensors, pairs = cursor.u64("the header"), cursor.u64("the header")
         self._metadata = read_metadata(cursor, file, pairs)
@@ -68,11 +69,13 @@ class GgufFile:
         return self._metadata[key]
 
     @overload
-    def array(self, key: str, kind: type[int] | type[float] | type[bool]) -> np.ndarray: ...
+    def array(self, key: str, kind: _Number) -> np.ndarray: ...
     @overload
-    def array(self, key: str, kind: type[int] | type[float] | type[bool], default: _Default) -> np.ndarray | _Default: ...
-    def array(self, key: str, kind: type[Any], default: Any = REQUIRED) -> Any:
-        """The numbers of `key` [count]: a read-only view of the file, perhaps not aligned; a single value is an array of one."""
+    def array(self, key: str, kind: _Number, default: _Default) -> np.ndarray | _Default: ...
+    def array(self, key: str, kind: _Number, default: Any = REQUIRED) -> Any:
+        """The numbers of `key` [count], a single value as an array of one.
+
+        A read-only view of the file (of bool a copy), perhaps unaligned.  Errors as of `get`."""
         value = self._value(key, f"an array of {kind.__name__}", default)
         if value is None:
             return default
@@ -85,7 +88,7 @@ class GgufFile:
     @overload
     def strings(self, key: str, default: _Default) -> list[bytes] | _Default: ...
     def strings(self, key: str, default: Any = REQUIRED) -> Any:
-        """The strings of the array `key`."""
+        """The strings of the array `key`, as bytes.  Errors as of `get`."""
         value = self._value(key, "an array of str", default)
         if value is None:
             return default
@@ -94,7 +97,7 @@ class GgufFile:
         return self._metadata.strings(value)
 
     def close(self) -> None:
-        """Releases the map; views already handed out keep it until they go.  Any later use of the file is a RequestError."""
+        """Releases the map, which views handed out before keep until they go; reading after it is a RequestError."""
         self._file.close()
 
     def __enter__(self) -> "GgufFile":
@@ -116,7 +119,7 @@ class GgufFile:
         """Refuses shards of a split model; `end` is the first byte behind the tensors' descriptions."""
         end = max([end, *(tensor.offset + tensor.nbytes for tensor in self._tensors.values())])
         end += -end % self.alignment
-        check_single(self.path, self.get("split.count", int, 0), self._file.buffer[end : end + len(MAGIC)])
+        check_single(self.path, self.get("split.count", int, 0), self._file.view(end, len(MAGIC)).tobytes())
 
     def _read_alignment(self) -> int:
         value = self._metadata.value("general.alignment")
@@ -133,12 +136,12 @@ class GgufFile:
 def open(path: str | os.PathLike[str]) -> GgufFile:
     """Opens the GGUF file at `path`.  Reads its header only, so it takes milliseconds however large the file is.
 
-    FormatError, one line naming file and cause, if it is not a whole and sound GGUF file; UnsupportedError if it is sound, but
-    big-endian, one of several shards, or of tensor types that are not part of GGUF (any more)."""
+    FormatError, one line naming file and cause, if it is not a whole and sound GGUF file.  UnsupportedError if it is
+    big-endian, one of several shards, or of tensor types that were removed from GGUF or are ik_llama.cpp's."""
     name = os.fspath(path)
     try:
         file = Mapped(name)
-        if fault := describe(file.buffer[:512]):
+        if fault := describe(file.view(0, 512).tobytes()):
             raise FormatError(fault)
         return GgufFile(name, file)
     except EdgeInferError as error:

@@ -16,7 +16,7 @@ MAX_PAIRS = 1 << 16
 MAX_STRINGS = 1 << 22  # in all string arrays together; the largest vocabularies have 2**18 tokens and as many merges
 _MAX_KEY = (1 << 16) - 1  # bytes
 _STRING, _ARRAY = 8, 9
-_NUMBERS = {  # id: name, dtype, kind
+_NUMBERS: dict[int, tuple[str, np.dtype, type]] = {  # id: name, dtype, kind
     0: ("u8", np.dtype("u1"), int),
     1: ("i8", np.dtype("i1"), int),
     2: ("u16", np.dtype("<u2"), int),
@@ -74,7 +74,7 @@ class Metadata(Mapping[str, object]):
         return self._values.get(key)
 
     def numbers(self, value: Value) -> np.ndarray:
-        """The numbers of `value`, [count] or [1]: a read-only view of the file (a copy for bool), perhaps not aligned."""
+        """The numbers of `value` [count or 1]: a read-only view of the file, perhaps unaligned; of bool a copy."""
         assert value.dtype is not None
         numbers = self._file.view(value.position, value.size).view(value.dtype)
         return numbers != 0 if value.kind is bool else numbers
@@ -133,7 +133,7 @@ def _read_array(cursor: Cursor, what: str, strings_left: int) -> Value:
     if count > strings_left:
         raise FormatError(f"{what} has {count} strings; a file may hold {MAX_STRINGS} in all")
     start = cursor.position
-    fields = string_fields(cursor, count)
+    fields = string_fields(cursor, count, what)
     return Value("str", str, start, cursor.position - start, count, None, fields)
 
 

@@ -17,7 +17,7 @@ def check_single(path: str, count: int, after: bytes) -> None:
     if count <= 1:
         return
     if after.startswith(MAGIC):
-        raise FormatError(f"concatenated shards of a split model: use the {count} separate files, merged by a tool that knows GGUF")
+        raise FormatError(f"concatenated shards of a split model: its {count} files must be merged by a tool for GGUF")
     text = f"one of the {count} shards of a split model; split files are not supported yet"
     missing = _missing(path, count)
     if missing:

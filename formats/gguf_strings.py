@@ -1,53 +1,59 @@
 """Finds the strings of a GGUF string array, each a 64-bit length and its bytes, without a step of Python for each.
 
-A string's place depends on all lengths before it.  But lengths are mostly below 256, so their fields are a byte and seven zeros,
-and text seldom holds zeros: numpy guesses all fields of a window at once, and the guess is kept as far as the lengths found
-lead from field to field, which proves it.  Where it breaks, some single steps lead on; so any file is read right, in linear time."""
+A string's place depends on all lengths before it.  But most lengths are below 256, so that a length field is a byte
+and seven zeros, and text seldom holds zeros: numpy finds all such fields of a window at once, and takes those that
+follow from each other by their lengths, which proves them.  Elsewhere single steps lead on.  So any array is read
+right, and in linear time."""
 
 import struct
 
 import numpy as np
 
+from edgeinfer.errors import FormatError
 from edgeinfer.formats.cursor import Cursor
 
-_WINDOW = 1 << 16  # bytes guessed at a time
-_STEPS = 256  # single steps after a broken guess: about the cost of a window, so that guessing in vain costs twice at most
+_WINDOW = 1 << 16  # bytes looked at together
+_STEPS = 256  # single steps cost about as much as a window, so looking in vain only doubles the time
 _U64 = struct.Struct("<Q")
 
 
-def string_fields(cursor: Cursor, count: int) -> np.ndarray:
+def string_fields(cursor: Cursor, count: int, what: str) -> np.ndarray:
     """int64 [count + 1]: where the length field of each string is, and where the last string ends.
 
     Moves `cursor` from the first field to that end.  `count` must be bounded by the bytes that are left.
     FormatError if the strings go beyond the end of the file."""
-    data = np.frombuffer(cursor.buffer, np.uint8)
     fields = np.empty(count + 1, np.int64)
     fields[0] = cursor.position
     done = 0
     while done < count:
-        ends = cursor.position + _guess(data[cursor.position : cursor.position + _WINDOW])[: count - done]
-        if len(ends):
-            fields[done + 1 : done + 1 + len(ends)] = ends
-            cursor.skip(int(ends[-1]) - cursor.position, "a string array")
-            done += len(ends)
+        ends = _chained_ends(cursor)[: count - done]
         if len(ends) < _STEPS:
-            steps = min(_STEPS, count - done)
-            for index in range(done + 1, done + 1 + steps):
-                cursor.skip(cursor.u64("a string array"), "a string array")
-                fields[index] = cursor.position
-            done += steps
+            ends = _walked_ends(cursor, min(_STEPS, count - done), what)
+        cursor.skip(int(ends[-1]) - cursor.position, what)
+        fields[done + 1 : done + 1 + len(ends)] = ends
+        done += len(ends)
     return fields
 
 
-def _guess(window: np.ndarray) -> np.ndarray:
-    """int64 [n]: the ends of the strings that certainly follow each other from the start of `window`, perhaps none."""
+def _chained_ends(cursor: Cursor) -> np.ndarray:
+    """int64 [n]: ends of the next strings of a window, as far as each has a field of a byte and seven zeros."""
+    window = np.asarray(cursor.view[cursor.position : cursor.position + _WINDOW])
     zero = window == 0
     zeros_2 = zero[:-1] & zero[1:]
     zeros_4 = zeros_2[:-2] & zeros_2[2:]
-    zeros_7 = zeros_4[1:-3] & zeros_4[4:]  # [i]: bytes i + 1 .. i + 7 are zero
-    fields = np.flatnonzero(zeros_7)
-    ends = fields + 8 + window[fields]
-    if not len(fields) or fields[0] != 0:
-        return ends[:0]
-    broken = np.flatnonzero(ends[:-1] != fields[1:])
-    return ends[: broken[0] + 1] if len(broken) else ends
+    fields = np.flatnonzero(zeros_4[1:-3] & zeros_4[4:])  # bytes i + 1 .. i + 7 are zero
+    ends: np.ndarray = fields + 8 + window[fields]
+    unproved = np.flatnonzero(fields != np.concatenate([[0], ends[:-1]])[: len(fields)])
+    return cursor.position + ends[: unproved[0] if len(unproved) else None]
+
+
+def _walked_ends(cursor: Cursor, count: int, what: str) -> np.ndarray:
+    """int64 [count]: ends of the next strings, one by one; the last may be beyond the end of the file."""
+    ends = np.empty(count, np.int64)
+    end = cursor.position
+    for index in range(count):
+        if end > cursor.size - 8:
+            raise FormatError(f"truncated: the file ends inside {what}")
+        end += 8 + _U64.unpack_from(cursor.view, end)[0]
+        ends[index] = min(end, cursor.size + 1)  # lengths of 2**63 and more do not fit into int64
+    return ends

@@ -10,7 +10,7 @@ import numpy as np
 from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats.cursor import Cursor, shown
 from edgeinfer.formats.dequantize import dequantize
-from edgeinfer.formats.ggml import GgmlType, computable_names
+from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.mapped import Mapped
 
 _MAX_TENSORS = 1 << 16
@@ -39,8 +39,7 @@ class Tensor:
     def float32(self) -> np.ndarray:
         """float32 of `shape`, a new array.  UnsupportedError, naming the tensor, if the type is not computable."""
         if not self.type.computable:
-            name = f"{shown(self.name)} is {self.type.name} (ggml type {int(self.type)})"
-            raise UnsupportedError(f"tensor {name}, which cannot be computed with yet; computable: {computable_names()}")
+            raise UnsupportedError(f"tensor {shown(self.name)} is {self.type.not_computable}")
         return dequantize(self.data, self.type)
 
 
@@ -81,7 +80,7 @@ def _read_description(cursor: Cursor, what: str) -> tuple[GgmlType, tuple[int, .
     except EdgeInferError as error:
         raise type(error)(f"{what} has {error}") from None
     if shape[-1] % kind.block:
-        raise FormatError(f"{what} has rows of {shape[-1]} elements, no multiple of the {kind.name} block of {kind.block}")
+        raise FormatError(f"{what} has rows of {shape[-1]} elements, not whole {kind.name} blocks of {kind.block}")
     return kind, shape, cursor.u64(what)
 
 
@@ -91,7 +90,8 @@ def _check_places(tensors: list[Tensor], size: int) -> None:
     for tensor in tensors:
         short = tensor.offset + tensor.nbytes - size
         if short > 0:
-            raise FormatError(f"truncated: tensor {shown(tensor.name)} lacks {min(short, tensor.nbytes)} bytes, the file {missing}")
+            lost = f"bytes missing: {min(short, tensor.nbytes)} of the tensor, {missing} of the file"
+            raise FormatError(f"truncated: the file ends before tensor {shown(tensor.name)} does ({lost})")
     placed = sorted(tensors, key=lambda tensor: tensor.offset)
     for before, after in zip(placed, placed[1:], strict=False):
         if after.offset < before.offset + before.nbytes:

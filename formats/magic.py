@@ -1,7 +1,8 @@
-"""Says what a file that is not GGUF is instead, by its first bytes: what users get from failed or half-done downloads."""
+"""Says by its first bytes what a file is that is not GGUF: what users get from failed or half-done downloads."""
 
 MAGIC = b"GGUF"
-_LEGACY = {b"lmgg": "ggml", b"fmgg": "ggmf", b"tjgg": "ggjt", b"algg": "ggla", b"GGML": "GGML"}  # 32-bit magics, low byte first
+# The older formats' magics are 32-bit numbers, so their low byte comes first.
+_LEGACY = {b"lmgg": "ggml", b"fmgg": "ggmf", b"tjgg": "ggjt", b"algg": "ggla", b"GGML": "GGML"}
 
 
 def describe(head: bytes) -> str:

@@ -1,4 +1,4 @@
-"""A file mapped into memory, read-only: pages come from the disk when touched and are shared with everybody who has it open."""
+"""A file mapped into memory, read-only: its pages come from the disk when touched and are shared between processes."""
 
 import mmap
 import os
@@ -20,12 +20,10 @@ class Mapped:
                 self.size = os.fstat(file.fileno()).st_size
                 if not self.size:
                     raise FormatError("the file is empty")
-                self.buffer = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise FormatError(f"cannot be read: {error.strerror}") from None
-        except ValueError as error:  # a path with a null byte
-            raise FormatError(f"cannot be read: {error}") from None
-        self._data: np.ndarray | None = np.frombuffer(self.buffer, np.uint8)
+                pages = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:  # ValueError: the path holds a null byte
+            raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        self._data: np.ndarray | None = np.frombuffer(pages, np.uint8)
 
     def view(self, start: int, size: int) -> np.ndarray:
         """uint8 [size], read-only, of the file itself.  RequestError after `close`."""
@@ -34,6 +32,5 @@ class Mapped:
         return self._data[start : start + size]
 
     def close(self) -> None:
-        """Gives the map back, at once or when the last view of it goes."""
+        """Gives the map back: at once, or when the last view of it goes."""
         self._data = None
-        del self.buffer
