@@ -63,12 +63,16 @@ class Keys:
         """An integer in least..most; where a file gives one per layer they must all be equal."""
         if default is not None and not self.has(key):
             return default
-        values = np.unique(self.file.array(f"{self.arch}.{key}", int))
-        if values.size > 1:
-            raise UnsupportedError(f"{self.arch}.{key} differs between layers, which edgeinfer cannot run yet")
-        value = int(values[0]) if values.size else 0
+        name = f"{self.arch}.{key}"
+        if isinstance(self.file.metadata.get(name), np.ndarray):
+            values = set(self.file.array(name, int).tolist())
+            if len(values) != 1:
+                raise UnsupportedError(f"{name} differs between layers, which edgeinfer cannot run yet")
+            (value,) = values
+        else:
+            value = self.file.get(name, int)
         if not least <= value <= most:
-            raise FormatError(f"{self.arch}.{key} is {value}, must be in {least}..{most}")
+            raise FormatError(f"{name} is {value}, must be in {least}..{most}")
         return value
 
     def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:

@@ -219,8 +219,9 @@ class Builder:
         if full not in self._tensors:
             return None
         factors = self._tensors[full].float32()
-        if not (np.isfinite(factors).all() and (factors > 0).all()):
-            raise FormatError(f"tensor {full} divides frequencies, but holds {factors[~(factors > 0)][:1]}")
+        wrong = factors[~((factors > 0) & np.isfinite(factors))]
+        if wrong.size:
+            raise FormatError(f"tensor {full} holds a factor of {wrong[0]:g}, by which no frequency can be divided")
         return factors
 
     def _norm(self, x: Value, name: str, size: int) -> Value:

@@ -67,8 +67,8 @@ def of_model(config: ModelConfig, pairs: Pairs, factors: np.ndarray | None = Non
     rope = plain(config.rope_dim, config.rope_base, pairs)
     if config.rope_scaling == "yarn":
         rope = yarn(rope, config.rope_base, config.rope_factor, config.rope_context)
-    elif config.rope_scaling != "none":
-        rope = linear(rope, config.rope_factor)
+    else:
+        rope = linear(rope, config.rope_factor)  # which is 1 where there is no scaling
     if factors is not None:
         rope = divided(rope, factors)
     return dataclasses.replace(rope, scale=rope.scale * config.rope_attn_factor)
