@@ -1,0 +1,71 @@
+"""One answer of a model: streamed to stdout as it comes, or whole as JSON."""
+
+import contextlib
+import dataclasses
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgeinfer import LLM
+    from edgeinfer.generate import Chunk
+
+Messages = list[dict[str, str]]
+
+
+def say(text: str) -> None:
+    """A line to the user, on stderr."""
+    print(f"edgeinfer: {text}", file=sys.stderr, flush=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Asker:
+    """A model and how it is asked; `settings` are keyword arguments of `LLM.stream` and `LLM.chat_stream` alike.
+
+    `raw` leaves the chat template out: the last message is continued as it stands.
+    """
+
+    llm: "LLM"
+    raw: bool
+    stats: bool
+    settings: dict[str, Any]
+
+    def speak(self, messages: Messages) -> tuple[str, bool]:
+        """Stream the answer to stdout; its text, and whether Ctrl-C cut it short."""
+        if self.raw:
+            stream = self.llm.stream(messages[-1]["content"], **self.settings)
+        else:
+            stream = self.llm.chat_stream(messages, **self.settings)
+        text, interrupted = "", False
+        with contextlib.closing(stream):
+            try:
+                for chunk in stream:
+                    text += chunk.text
+                    print(chunk.text, end="", flush=True)
+            except KeyboardInterrupt:
+                interrupted = True
+        if not text.endswith("\n"):
+            print(flush=True)
+        if self.stats and not interrupted:
+            print(_statistics(chunk), file=sys.stderr, flush=True)
+        return text, interrupted
+
+    def print_json(self, messages: Messages, model: str) -> None:
+        """Print the whole answer and all about it as one JSON object."""
+        if self.raw:
+            answer = self.llm.generate(messages[-1]["content"], **self.settings)
+        else:
+            answer = self.llm.chat(messages, **self.settings)
+        print(json.dumps({"model": model, **dataclasses.asdict(answer)}, ensure_ascii=False))
+
+
+def _statistics(last: "Chunk") -> str:
+    """What the last chunk says of counts and speeds, in one line."""
+    usage, timings = last.usage, last.timings
+    assert usage is not None and timings is not None
+    cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
+    return (
+        f"prompt {usage.prompt_tokens} tokens{cached}, {timings.prompt_tokens_per_s:.1f} tokens/s; "
+        f"answer {usage.completion_tokens} tokens, {timings.tokens_per_s:.1f} tokens/s; "
+        f"first token after {timings.first_token_s:.3f} s; ended by {last.finish_reason}"
+    )

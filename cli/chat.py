@@ -1,0 +1,58 @@
+"""A conversation on a terminal: a line in, an answer out, until /exit or Ctrl-D."""
+
+import sys
+
+from edgeinfer.cli.answer import Asker, Messages, say
+from edgeinfer.errors import ContextFullError, EdgeInferError
+
+
+def converse(asker: Asker, messages: Messages) -> None:
+    """Answer line after line, after `messages`.  Ctrl-C ends an answer or, at the prompt, the conversation."""
+    say("Ctrl-C stops an answer, /exit or Ctrl-D ends")
+    begin = len(messages)
+    while (line := _read_line()) is not None and line.strip() != "/exit":
+        if not line.strip():
+            continue
+        messages.append({"role": "user", "content": line})
+        try:
+            text, _ = _answer(asker, messages, begin)
+            messages.append({"role": "assistant", "content": text})
+        except EdgeInferError as error:
+            say(str(error))
+            messages.pop()
+
+
+def _answer(asker: Asker, messages: Messages, begin: int) -> tuple[str, bool]:
+    """Answer the last message; where the context is full, the oldest exchange after the first `begin` messages goes."""
+    while True:
+        try:
+            return asker.speak(messages)
+        except ContextFullError:
+            if len(messages) <= begin + 1:
+                raise
+            del messages[begin : begin + 2]
+            say("the context is full: the oldest question and its answer are forgotten")
+
+
+def _read_line() -> str | None:
+    """What the user types, None at the end of input.  With readline, a paste of several lines is one text."""
+    try:
+        if sys.stdout.isatty():
+            _edit_lines()
+            return input("> ")
+        print("> ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().removesuffix("\n") or None
+    except EOFError:
+        print(file=sys.stderr)
+        return None
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise
+
+
+def _edit_lines() -> None:
+    """Give `input` line editing and history; a Python without readline does without."""
+    try:
+        import readline  # noqa: F401
+    except ImportError:
+        pass

@@ -1,0 +1,100 @@
+"""`edgeinfer doctor`: what this machine is, what edgeinfer makes of it, and what stands in its way."""
+
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgeinfer.errors import EdgeInferError
+from edgeinfer.models import catalog
+
+PACKAGES = ("edgeinfer", "numpy", "numba", "llvmlite", "tokenizers", "sentencepiece", "jinja2", "gguf", "typer")
+
+Fact = str | int | list[str]
+Facts = dict[str, Fact]
+
+
+def command(as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of lines.")] = False) -> None:
+    """Show versions, machine, kernels and folders."""
+    facts = {"versions": _versions(), "machine": _machine(), "kernels": _kernels(), "models": _models()}
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return
+    for part, values in facts.items():
+        print(f"{part}:")
+        for key, value in values.items():
+            print(f"  {key.replace('_', ' '):18} {_shown(key, value)}")
+
+
+def _shown(key: str, value: Fact) -> str:
+    """A value in words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and "memory" in key:
+        return f"{value / 1e6:,.0f} MB"
+    return " ".join(value) if isinstance(value, list) else str(value)
+
+
+def _versions() -> Facts:
+    """Of Python and of the packages that matter."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions: Facts = {"python": platform.python_version(), "executable": sys.executable}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "missing"
+    return versions
+
+
+def _machine() -> Facts:
+    """The hardware, and what of it this process may use; memory in bytes."""
+    import psutil
+
+    from edgeinfer import machine
+
+    return {
+        "system": platform.platform(),
+        "cpu": _cpu_name(),
+        "cores": psutil.cpu_count(logical=False) or 0,
+        "threads_used": machine.cores(),
+        "memory": psutil.virtual_memory().total,
+        "memory_available": machine.available_memory(),
+    }
+
+
+def _cpu_name() -> str:
+    """As Linux or the platform has it; the architecture where neither knows."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
+    return f"{named[0] if named else platform.processor() or 'unknown'} ({platform.machine()})"
+
+
+def _kernels() -> Facts:
+    """The tier of kernels that runs here and why, or what keeps them from running."""
+    try:
+        from edgeinfer.simd_kernels import cpu
+
+        host = cpu.host()
+    except (EdgeInferError, ImportError) as error:
+        return {"problem": str(error)}
+    return {"tier": host.tier.name, "reason": host.reason, "features": list(host.features)}
+
+
+def _models() -> Facts:
+    """The store of models: where it is, whether it can be written, what is in it."""
+    store = catalog.store()
+    here = next(folder for folder in (store, *store.parents) if folder.exists())
+    return {
+        "folder": str(store),
+        "writable": here.is_dir() and os.access(here, os.W_OK | os.X_OK),
+        "installed": [entry.name for entry in catalog.entries() if entry.stored],
+    }

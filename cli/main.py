@@ -1,0 +1,92 @@
+"""The `edgeinfer` command: one typer app, one file a command, and the one place where errors become exit codes."""
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+import edgeinfer
+from edgeinfer.cli import doctor, perplexity, pull, run, show, tokenize
+from edgeinfer.cli import list as list_models
+from edgeinfer.errors import EdgeInferError
+
+INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal's number, as shells report it
+
+
+def main() -> None:
+    """Run the command line; exits with 0, 1 (a bad file or the machine), 2 (user's mistake) or 130 (Ctrl-C)."""
+    argv = sys.argv[1:]
+    debug = "--debug" in argv[: argv.index("--")] if "--" in argv else "--debug" in argv
+    if debug:
+        argv.remove("--debug")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter must not end an answer
+    _app(debug)(argv, prog_name="edgeinfer")
+
+
+def _app(debug: bool) -> typer.Typer:
+    """The commands.  `debug`: errors show where they come from."""
+    app = typer.Typer(
+        help="Run GGUF language models on the CPU.  With --debug, any command shows where an error comes from.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for module in (run, pull, list_models, show, tokenize, perplexity, doctor):
+        name = module.__name__.rpartition(".")[2]
+        app.command(name)(_guarded(module.command, debug))
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"edgeinfer {edgeinfer.__version__}")
+        raise typer.Exit
+
+
+_Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")]
+
+
+def _options(version: _Version = False) -> None:
+    """Options of `edgeinfer` itself, all of which act by their callbacks."""
+
+
+def _guarded(command: Callable[..., None], debug: bool) -> Callable[..., None]:
+    """`command` with every error turned into one line on stderr and an exit code."""
+
+    @functools.wraps(command)
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+            sys.stdout.flush()
+        except typer.Exit:
+            raise
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains of it at exit
+            raise typer.Exit(BROKEN_PIPE) from None
+        except Exception as error:
+            if debug:
+                raise
+            text, code = (str(error), error.exit_code) if isinstance(error, EdgeInferError) else (_bug(error), 1)
+            print(f"edgeinfer: {text}", file=sys.stderr)
+            raise typer.Exit(code) from None
+
+    return call
+
+
+def _bug(error: Exception) -> str:
+    """What to say of an error nobody foresaw."""
+    return f"unexpected {type(error).__name__}: {' '.join(str(error).split())} (--debug shows where)"
+
+
+if __name__ == "__main__":
+    main()

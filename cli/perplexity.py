@@ -1,0 +1,69 @@
+"""`edgeinfer perplexity MODEL FILE`: how well a model predicts a text."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgeinfer.errors import RequestError
+from edgeinfer.models import catalog
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="A GGUF file or a pulled model's name.")],
+    file: Annotated[str, typer.Argument(help="The text, UTF-8.")],
+    ctx: Annotated[int, typer.Option(min=2, help="Tokens in a window.")] = 512,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; all physical cores if left out.")] = None,
+    kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of a line.")] = False,
+    backend: Annotated[str, typer.Option(hidden=True)] = "cpu",
+) -> None:
+    """Measure how well a model predicts a text.
+
+    Prints the mean negative log-likelihood of a token and its exponential, the perplexity.  The text is cut into
+    windows of --ctx tokens, each read from an empty context; every token but a window's first is predicted.  A last,
+    shorter window counts too.
+    """
+    try:
+        text = Path(file).read_bytes()
+    except OSError as error:
+        raise RequestError(f"{file}: {error.strerror}") from None
+
+    from edgeinfer import LLM
+
+    path = catalog.resolve(model, fetch=False)
+    with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend) as llm:
+        ids = llm.tokenize(text)
+        total, count = 0.0, 0
+        for start in range(0, len(ids) - 1, ctx):
+            window = ids[start : start + ctx]
+            total += _loss(llm.logits(window), window)
+            count += len(window) - 1
+            if sys.stderr.isatty():
+                print(f"\r{start + len(window)} of {len(ids)} tokens", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    if not count:
+        raise RequestError(f"{file}: {len(ids)} tokens are too few, at least two are needed")
+    result = {"tokens": count, "nll": total / count, "perplexity": math.exp(total / count)}
+    if as_json:
+        print(json.dumps(result))
+    else:
+        print(f"perplexity {result['perplexity']:.4f}, mean nll {result['nll']:.5f} nats, {count} tokens predicted")
+
+
+def _loss(logits: "np.ndarray", ids: list[int]) -> float:
+    """Sum of the negative log-likelihoods, in nats, of ids[1:].  logits float32[len(ids), vocab]; one row at a time."""
+    import numpy as np
+
+    total = 0.0
+    for row, target in zip(logits, ids[1:], strict=False):
+        best = row.max()
+        total += float(best + np.log(np.exp(row - best).sum(dtype=np.float64)) - row[target])
+    return total

@@ -1,0 +1,140 @@
+"""`edgeinfer run [MODEL] [PROMPT]`: answer a prompt, or chat where there is none."""
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgeinfer.cli.answer import Asker, say
+from edgeinfer.errors import RequestError
+from edgeinfer.models import catalog
+
+if TYPE_CHECKING:
+    from edgeinfer import LLM
+
+
+def command(
+    first: Annotated[str | None, typer.Argument(metavar="MODEL", help="As -m.")] = None,
+    second: Annotated[str | None, typer.Argument(metavar="PROMPT", help="As -p.")] = None,
+    model: Annotated[str | None, typer.Option("-m", "--model", help="A GGUF file or a name in the catalog.")] = None,
+    prompt: Annotated[str | None, typer.Option("-p", "--prompt", help="What to answer.")] = None,
+    system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
+    max_tokens: Annotated[int | None, typer.Option("-n", "--max-tokens", help="End after so many tokens.")] = None,
+    temperature: Annotated[float | None, typer.Option("--temp", help="0 always takes the likeliest token.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Choose among the k likeliest tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Choose among the likeliest that make up this share.")] = None,
+    min_p: Annotated[float | None, typer.Option(help="Drop what is less likely than this share of the best.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Same seed and threads: same text.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be given again.")] = None,
+    ctx: Annotated[int | None, typer.Option(help="Context in tokens; the model's own if memory allows.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; all physical cores if left out.")] = None,
+    kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
+    stats: Annotated[bool, typer.Option("--stats", help="Print counts and speeds on stderr.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON object.")] = False,
+    backend: Annotated[str, typer.Option(hidden=True)] = "cpu",
+) -> None:
+    """Answer a prompt, or chat where there is none.
+
+    A single argument is MODEL if it is a file or a name in the catalog, and PROMPT if it holds a space.
+    Without MODEL the catalog's default runs, fetched on first use.  Piped input is the prompt, or follows PROMPT
+    after an empty line.
+    """
+    name, prompt = _model_and_prompt([word for word in (first, second) if word is not None], model, prompt)
+    terminal = sys.stdin is not None and sys.stdin.isatty()
+    if raw and system is not None:
+        raise RequestError("--system needs the chat template that --raw leaves out")
+    if as_json and terminal and prompt is None:
+        raise RequestError("--json needs a prompt: a conversation on a terminal is no JSON object")
+    choices = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    choices |= {"seed": seed, "stop": tuple(stop or ()) or None}
+    settings = {key: value for key, value in choices.items() if value is not None}
+    path = _resolved(name)
+
+    from edgeinfer import LLM
+
+    with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend) as llm:
+        asker = Asker(llm, raw or not _has_template(llm), stats, settings)
+        messages = [] if system is None else [{"role": "system", "content": _text(system)}]
+        if terminal and prompt is None:
+            from edgeinfer.cli.chat import converse
+
+            converse(asker, messages)
+            return
+        question = prompt if terminal else _with_piped(prompt)
+        if question is None:
+            say("nothing to answer: standard input is empty")
+            return
+        messages.append({"role": "user", "content": question})
+        if as_json:
+            asker.print_json(messages, path.name)
+        elif asker.speak(messages)[1]:
+            raise KeyboardInterrupt
+
+
+def _model_and_prompt(words: list[str], model: str | None, prompt: str | None) -> tuple[str | None, str | None]:
+    """The model and the prompt of the options -m and -p and of what stands without an option."""
+    if len(words) + (model is not None) + (prompt is not None) > 2:
+        raise RequestError(f"{words[-1]!r} is one argument too many beside -m or -p")
+    if len(words) == 2:
+        model, prompt = words
+    elif words and model is not None:
+        prompt = words[0]
+    elif words and (prompt is not None or _names_model(words[0])):
+        model = words[0]
+    elif words:
+        prompt = words[0]
+    return model, None if prompt is None else _text(prompt)
+
+
+def _names_model(word: str) -> bool:
+    """Whether the only argument is a model (True) or a prompt (False); RequestError for a word that is neither."""
+    if os.path.isfile(word) or catalog.find(word):
+        return True
+    if any(letter.isspace() for letter in word) or not word:
+        return False
+    if catalog.looks_like_path(word):
+        return True
+    try:
+        return catalog.lookup(word) is not None
+    except RequestError as error:
+        raise RequestError(f"{error}; if it is what you want to ask: -p {word}") from None
+
+
+def _resolved(name: str | None) -> Path:
+    """The model's file; a model of the catalog is fetched on first use."""
+    entry = catalog.default() if name is None else catalog.find(name)
+    if entry is None or entry.stored or (name is not None and os.path.isfile(name)):
+        return catalog.resolve(name or entry.name)
+    from edgeinfer.cli.pull import fetch
+
+    return fetch(entry)
+
+
+def _has_template(llm: "LLM") -> bool:
+    """Whether the model can chat; says what happens instead where it cannot."""
+    has = "tokenizer.chat_template" in llm.metadata
+    if not has:
+        say("this model has no chat template: it continues the text instead of answering it (as with --raw)")
+    return has
+
+
+def _with_piped(prompt: str | None) -> str | None:
+    """The prompt, then standard input after an empty line; one alone if the other is missing, None if both are."""
+    waiting = threading.Timer(1.0, say, ["reading standard input to its end"])
+    waiting.daemon = True
+    waiting.start()
+    try:
+        piped = sys.stdin.buffer.read() if sys.stdin else b""
+    finally:
+        waiting.cancel()
+    parts = [prompt, piped.decode(errors="replace").removesuffix("\n")]
+    return "\n\n".join(part for part in parts if part) or prompt
+
+
+def _text(argument: str) -> str:
+    """An argument whose bytes are no text, with marks in their place."""
+    return argument.encode(errors="surrogateescape").decode(errors="replace")

@@ -1,0 +1,31 @@
+"""`edgeinfer tokenize MODEL TEXT`: the ids and pieces a model makes of a text."""
+
+import json
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from edgeinfer.models import catalog
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="A GGUF file or a model's name.")],
+    text: Annotated[str | None, typer.Argument(help="The text; standard input if left out.")] = None,
+    special: Annotated[bool, typer.Option(help="Read control tokens such as <|im_end|> as such.")] = False,
+    add_special: Annotated[bool, typer.Option(help="Add the tokens a model wants at begin and end.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of lines.")] = False,
+) -> None:
+    """Show the tokens of a text: ids and pieces."""
+    from edgeinfer.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.from_gguf(str(catalog.resolve(model, fetch=False)))
+    data = sys.stdin.buffer.read() if text is None else os.fsencode(text)
+    ids = tokenizer.encode(data, add_special=add_special, parse_special=special)
+    pieces = [tokenizer.decode([token], special=True).decode(errors="backslashreplace") for token in ids]
+    if as_json:
+        print(json.dumps({"ids": ids, "pieces": pieces}, ensure_ascii=False))
+        return
+    for token, piece in zip(ids, pieces, strict=True):
+        print(f"{token:7} {piece!r}")
