@@ -129,7 +129,7 @@ def embed(op: Op, step: Step) -> np.ndarray:
 
 
 def norm(op: Op, step: Step, x: np.ndarray) -> np.ndarray:
-    groups = x.reshape(len(x), -1, op.attrs["size"])
+    groups = x.reshape(-1, op.attrs["size"])
     mean = np.square(groups).mean(axis=-1, keepdims=True)
     return (groups / np.sqrt(mean + np.float32(op.attrs["eps"])) * step.weights[op.weights[0]]).reshape(x.shape)
 

@@ -1,11 +1,11 @@
 """ModelConfig: defaults, and one clear error for each way in which a model's numbers can be wrong."""
 
 import pytest
-from tests import tiny
 
 from edgeinfer import config
 from edgeinfer.errors import FormatError, UnsupportedError
 from edgeinfer.formats import gguf
+from tests import tiny
 
 
 def read(path, changes=None, arch="llama", **options):

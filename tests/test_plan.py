@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from tests import tiny
 
 from edgeinfer import plan
 from edgeinfer.config import read
 from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats import gguf
+from tests import tiny
 
 LAYER = "norm linear linear linear rope rope attend linear add norm linear linear gated linear add".split()
 
@@ -156,8 +156,8 @@ def test_verbs_refuse_widths_that_do_not_fit(tmp_path):
 
 
 BAD = """unknown-architecture no-architecture no-head_count no-rms-eps block_count-string block_count-huge block_count-1
-block_count-0 head_count-3 head_count_kv-0 embedding_length-mismatch shape-transposed tensor-missing tokens-count-vs-embd
-tokens-int-array""".split()
+block_count-0 head_count-3 head_count_kv-0 embedding_length-mismatch shape-transposed tensor-missing
+tokens-count-vs-embd tokens-int-array""".split()
 
 
 @pytest.mark.parametrize("name", BAD)

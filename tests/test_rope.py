@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from tests import tiny
 
 from edgeinfer import config, rope
 from edgeinfer.formats import gguf
+from tests import tiny
 
 
 def test_plain_frequencies_fall_geometrically_from_one():

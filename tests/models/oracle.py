@@ -1,0 +1,56 @@
+"""Judge of an architecture: the reference backend against llama.cpp's logits in the conformance kit."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgeinfer import plan
+from edgeinfer.backend import Chunk
+from edgeinfer.formats import gguf
+from edgeinfer.reference import ReferenceBackend
+
+ODD_PIECES = (1, 5, 2, 9)  # steps of so many tokens, over and over
+
+
+def check(shared: pathlib.Path, name: str) -> None:
+    """Logits of every prompt position, the greedy continuation, and the prompt in pieces."""
+    folder = shared / "kit" / "arch"
+    case = json.loads((folder / f"{name}.json").read_text())
+    # a quantised file is judged by llama.cpp on the dequantised weights: its own activations are rounded too
+    kind, versus = ("", "") if case["weights"] == "F32" else ("_dequant", "_vs_dequant")
+    wanted, limit = np.load(folder / case[f"logits{kind}"]), case[f"suggested_max_abs_diff{versus}"]
+    prompt = case["prompt"]
+    with gguf.open(folder / case["file"]) as file:
+        backend = ReferenceBackend(plan.trace(file, case["n_ctx"]), case["n_ctx"], case["n_ctx"], 1)
+        seq = backend.open()
+        logits = run(backend, seq, prompt, [len(prompt)])
+        assert np.abs(logits - wanted).max() <= limit
+        assert continue_greedily(backend, seq, logits[-1], 16) == case[f"greedy{kind}"]
+        for pieces in ([1] * len(prompt), ODD_PIECES * len(prompt)):
+            backend.cut(seq, 0)
+            assert np.abs(run(backend, seq, prompt, pieces) - logits).max() <= 1e-4
+
+
+def run(backend: ReferenceBackend, seq: int, ids: list[int], pieces: Sequence[int]) -> np.ndarray:
+    """Logits, f32[tokens, vocab], of `ids` in steps of so many tokens as `pieces` says."""
+    logits = np.empty((len(ids), backend.n_vocab), np.float32)
+    start = 0
+    for piece in pieces:
+        chunk = ids[start : start + piece]
+        if chunk:
+            backend.step([Chunk(seq, chunk, len(chunk))], logits[start : start + len(chunk)])
+        start += piece
+    return logits
+
+
+def continue_greedily(backend: ReferenceBackend, seq: int, logits: np.ndarray, count: int) -> list[int]:
+    ids: list[int] = []
+    row = logits[None].copy()
+    while len(ids) < count:
+        ids.append(int(row.argmax()))
+        backend.step([Chunk(seq, ids[-1:], 1)], row)
+    return ids

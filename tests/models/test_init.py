@@ -1,0 +1,35 @@
+"""Finding architectures: one short file each, and no other is imported."""
+
+import inspect
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from edgeinfer import models
+from edgeinfer.errors import UnsupportedError
+
+
+@pytest.mark.parametrize("arch", models.names())
+def test_an_architecture_is_one_function_in_at_most_80_lines(arch):
+    forward = models.find(arch)
+    assert list(inspect.signature(forward).parameters) == ["b"]
+    source = pathlib.Path(inspect.getfile(forward))
+    assert source.stem == arch and len(source.read_text().splitlines()) <= 80
+
+
+def test_only_the_file_asked_for_is_imported():
+    code = (
+        "import sys; from edgeinfer import models; models.find('qwen3');"
+        "print([arch for arch in models.names() if f'edgeinfer.models.{arch}' in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "['qwen3']"
+
+
+@pytest.mark.parametrize("name", ["nosuchmodel", "", "catalog", "fetch", "__init__", "../plan", "os.path"])
+def test_what_is_no_architecture_is_named(name):
+    with pytest.raises(UnsupportedError, match="is not supported; supported are: gemma3 llama qwen2 qwen3") as raised:
+        models.find(name)
+    assert repr(name) in str(raised.value)
