@@ -1,0 +1,41 @@
+"""The command as users start it: the console script beside this Python, in a process of its own."""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = pathlib.Path(sys.executable).with_name("edgeinfer")
+
+
+@dataclasses.dataclass
+class Command:
+    """Runs `edgeinfer ARGUMENTS` with a store of its own; `environment` is added to this process's."""
+
+    environment: dict
+
+    def start(self, *arguments, **options):
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        environment = os.environ | self.environment
+        return subprocess.Popen([SCRIPT, *map(str, arguments)], text=True, encoding="utf-8", env=environment, **options)
+
+    def __call__(self, *arguments, input=""):
+        with self.start(*arguments, stdin=subprocess.PIPE) as process:
+            out, err = process.communicate(input, timeout=120)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def fails(self, code, *arguments, input=""):
+        """The one line of error of a command that must end with `code` and print nothing else."""
+        done = self(*arguments, input=input)
+        assert (done.returncode, done.stdout) == (code, ""), done
+        assert done.stderr.startswith("edgeinfer: ") and done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+
+@pytest.fixture
+def edgeinfer(tmp_path):
+    """A `Command` whose store of models is empty."""
+    return Command({"EDGEINFER_HOME": str(tmp_path / "home")})

@@ -1,0 +1,37 @@
+"""What `edgeinfer doctor` says of the machine."""
+
+import json
+import platform
+
+
+def test_the_report_in_words(edgeinfer):
+    done = edgeinfer("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    for word in ("versions:", "numba", "cpu", "threads used", "tier", "writable", edgeinfer.environment["EDGEINFER_HOME"]):
+        assert word in done.stdout
+
+
+def test_the_report_as_json(edgeinfer):
+    report = json.loads(edgeinfer("doctor", "--json").stdout)
+    assert report["versions"]["python"] == platform.python_version()
+    assert report["machine"]["threads_used"] >= 1
+    assert 0 < report["machine"]["memory_available"] <= report["machine"]["memory"]
+    assert report["models"]["writable"] is True and report["models"]["installed"] == []
+
+
+def test_the_cap_of_the_instruction_set_is_shown(edgeinfer):
+    edgeinfer.environment["EDGEINFER_ISA"] = "portable"
+    kernels = json.loads(edgeinfer("doctor", "--json").stdout)["kernels"]
+    assert kernels["tier"] == "portable" and "EDGEINFER_ISA" in kernels["reason"]
+
+
+def test_a_wrong_cap_is_a_problem_the_report_shows(edgeinfer):
+    edgeinfer.environment["EDGEINFER_ISA"] = "mmx"
+    done = edgeinfer("doctor")
+    assert done.returncode == 0 and "problem" in done.stdout and "'mmx'" in done.stdout
+
+
+def test_a_store_that_cannot_be_written_is_shown(edgeinfer, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    edgeinfer.environment["EDGEINFER_HOME"] = str(tmp_path / "file")
+    assert json.loads(edgeinfer("doctor", "--json").stdout)["models"]["writable"] is False
