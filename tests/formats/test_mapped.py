@@ -1,0 +1,81 @@
+"""Mapping files, and giving the map back."""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from edgeinfer.errors import FormatError, RequestError
+from edgeinfer.formats.mapped import Mapped
+
+
+def maps(path):
+    """Whether the process has `path` mapped."""
+    table = pathlib.Path("/proc/self/maps")
+    if not table.is_file():
+        pytest.skip("needs /proc/self/maps, which is Linux's")
+    return str(path) in table.read_text()
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(range(256)))
+    return str(tmp_path / "file")
+
+
+def test_view_is_a_read_only_part_of_the_file(path):
+    view = Mapped(path).view(10, 3)
+    assert view.dtype == np.uint8 and view.tolist() == [10, 11, 12] and not view.flags.writeable
+
+
+def test_close_releases_the_map_at_once(path):
+    file = Mapped(path)
+    assert maps(path)
+    file.close()
+    assert not maps(path)
+
+
+def test_a_view_outlives_close(path):
+    file = Mapped(path)
+    view = file.view(0, 4)
+    file.close()
+    assert view.tolist() == [0, 1, 2, 3] and maps(path)
+    del view
+    assert not maps(path)
+
+
+def test_use_after_close_is_an_error(path):
+    file = Mapped(path)
+    file.close()
+    file.close()
+    with pytest.raises(RequestError, match="the file is closed"):
+        file.view(0, 1)
+
+
+def test_empty_file(tmp_path):
+    (tmp_path / "empty").touch()
+    with pytest.raises(FormatError, match="empty"):
+        Mapped(str(tmp_path / "empty"))
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FormatError, match="No such file"):
+        Mapped(str(tmp_path / "none"))
+
+
+def test_null_byte_in_the_path(tmp_path):
+    with pytest.raises(FormatError, match="null"):
+        Mapped(str(tmp_path / "a\0b"))
+
+
+def test_directory(tmp_path):
+    with pytest.raises(FormatError, match="is a directory"):
+        Mapped(str(tmp_path))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipe_is_refused_without_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FormatError, match="not a regular file"):
+        Mapped(str(tmp_path / "pipe"))
