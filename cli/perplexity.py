@@ -14,6 +14,8 @@ from edgeinfer.models import catalog
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgeinfer import LLM
+
 
 def command(
     model: Annotated[str, typer.Argument(help="A GGUF file or a pulled model's name.")],
@@ -27,8 +29,8 @@ def command(
     """Measure how well a model predicts a text.
 
     Prints the mean negative log-likelihood of a token and its exponential, the perplexity.  The text is cut into
-    windows of --ctx tokens, each read from an empty context; every token but a window's first is predicted.  A last,
-    shorter window counts too.
+    windows of --ctx tokens, each read from an empty context and begun with BOS where the model wants it; every token
+    but a window's first is predicted.  A last, shorter window counts too.
     """
     try:
         text = Path(file).read_bytes()
@@ -39,23 +41,30 @@ def command(
 
     path = catalog.resolve(model, fetch=False)
     with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend) as llm:
-        ids = llm.tokenize(text)
+        windows = _windows(llm, text, ctx)
         total, count = 0.0, 0
-        for start in range(0, len(ids) - 1, ctx):
-            window = ids[start : start + ctx]
+        for number, window in enumerate(windows):
             total += _loss(llm.logits(window), window)
             count += len(window) - 1
             if sys.stderr.isatty():
-                print(f"\r{start + len(window)} of {len(ids)} tokens", end="", file=sys.stderr, flush=True)
+                print(f"\r{number + 1} of {len(windows)} windows", end="", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
         print(file=sys.stderr)
     if not count:
-        raise RequestError(f"{file}: {len(ids)} tokens are too few, at least two are needed")
+        raise RequestError(f"{file}: too short, nothing to predict")
     result = {"tokens": count, "nll": total / count, "perplexity": math.exp(total / count)}
     if as_json:
         print(json.dumps(result))
     else:
         print(f"perplexity {result['perplexity']:.4f}, mean nll {result['nll']:.5f} nats, {count} tokens predicted")
+
+
+def _windows(llm: "LLM", text: bytes, ctx: int) -> list[list[int]]:
+    """The ids of `text` in windows of at most `ctx`, the BOS before each included."""
+    tokenizer = llm.tokenizer
+    begin = [tokenizer.bos_id] if tokenizer.add_bos and tokenizer.bos_id is not None else []
+    ids, step = llm.tokenize(text, add_special=False), ctx - len(begin)
+    return [begin + ids[start : start + step] for start in range(0, len(ids), step)]
 
 
 def _loss(logits: "np.ndarray", ids: list[int]) -> float:

@@ -23,9 +23,18 @@ def command(
     tokenizer = Tokenizer.from_gguf(str(catalog.resolve(model, fetch=False)))
     data = sys.stdin.buffer.read() if text is None else os.fsencode(text)
     ids = tokenizer.encode(data, add_special=add_special, parse_special=special)
-    pieces = [tokenizer.decode([token], special=True).decode(errors="backslashreplace") for token in ids]
+    pieces = [tokenizer.token_bytes(token) for token in ids]
     if as_json:
-        print(json.dumps({"ids": ids, "pieces": pieces}, ensure_ascii=False))
+        texts = [piece.decode(errors="backslashreplace") for piece in pieces]
+        print(json.dumps({"ids": ids, "pieces": texts}, ensure_ascii=False))
         return
     for token, piece in zip(ids, pieces, strict=True):
-        print(f"{token:7} {piece!r}")
+        print(f"{token:7} {_shown(piece)}")
+
+
+def _shown(piece: bytes) -> str:
+    """The piece in quotes; as bytes where it is part of a character only."""
+    try:
+        return repr(piece.decode())
+    except UnicodeDecodeError:
+        return repr(piece)
