@@ -22,7 +22,7 @@ __all__ = ["REQUIRED", "GgufFile", "Tensor", "open"]
 REQUIRED: Any = object()  # the default of a key that must be there
 _DEFAULT_ALIGNMENT = 32
 _VERSIONS = (2, 3)
-_Kind = TypeVar("_Kind", int, float, str, bool)
+_Kind = TypeVar("_Kind", bound=int | float | str)
 _Default = TypeVar("_Default")
 _Number: TypeAlias = type[int] | type[float] | type[bool]
 
@@ -138,7 +138,7 @@ def open(path: str | os.PathLike[str]) -> GgufFile:
 
     FormatError, one line naming file and cause, if it is not a whole and sound GGUF file.  UnsupportedError if it is
     big-endian, one of several shards, or of tensor types that were removed from GGUF or are ik_llama.cpp's."""
-    name = os.fspath(path)
+    name = os.fsdecode(path)
     try:
         file = Mapped(name)
         if fault := describe(file.view(0, 512).tobytes()):

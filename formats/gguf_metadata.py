@@ -12,8 +12,8 @@ from edgeinfer.formats.cursor import Cursor, shown
 from edgeinfer.formats.gguf_strings import string_fields
 from edgeinfer.formats.mapped import Mapped
 
-MAX_PAIRS = 1 << 16
-MAX_STRINGS = 1 << 22  # in all string arrays together; the largest vocabularies have 2**18 tokens and as many merges
+_MAX_PAIRS = 1 << 16
+_MAX_STRINGS = 1 << 22  # in all string arrays together; the largest vocabularies have 2**18 tokens and as many merges
 _MAX_KEY = (1 << 16) - 1  # bytes
 _STRING, _ARRAY = 8, 9
 _NUMBERS: dict[int, tuple[str, np.dtype, type]] = {  # id: name, dtype, kind
@@ -92,8 +92,8 @@ class Metadata(Mapping[str, object]):
 
 def read_metadata(cursor: Cursor, file: Mapped, pairs: int) -> Metadata:
     """The `pairs` key-value pairs at `cursor`, which moves behind them.  FormatError names the pair at fault."""
-    if pairs > MAX_PAIRS:
-        raise FormatError(f"{pairs} key-value pairs, more than {MAX_PAIRS}")
+    if pairs > _MAX_PAIRS:
+        raise FormatError(f"{pairs} key-value pairs, more than {_MAX_PAIRS}")
     values: dict[str, Value] = {}
     strings = 0
     for index in range(pairs):
@@ -102,7 +102,7 @@ def read_metadata(cursor: Cursor, file: Mapped, pairs: int) -> Metadata:
             raise FormatError(f"key {index} is empty")
         if key in values:
             raise FormatError(f"key {shown(key)} occurs twice")
-        value = _read_value(cursor, f"the value of {shown(key)}", MAX_STRINGS - strings)
+        value = _read_value(cursor, f"the value of {shown(key)}", _MAX_STRINGS - strings)
         if value.fields is not None:
             strings += len(value.fields) - 1
         values[key] = value
@@ -131,7 +131,7 @@ def _read_array(cursor: Cursor, what: str, strings_left: int) -> Value:
     if count > (cursor.size - cursor.position) // 8:
         raise FormatError(f"truncated: {what} has {count} strings, more than the rest of the file can hold")
     if count > strings_left:
-        raise FormatError(f"{what} has {count} strings; a file may hold {MAX_STRINGS} in all")
+        raise FormatError(f"{what} has {count} strings; a file may hold {_MAX_STRINGS} in all")
     start = cursor.position
     fields = string_fields(cursor, count, what)
     return Value("str", str, start, cursor.position - start, count, None, fields)

@@ -13,7 +13,7 @@ from edgeinfer.errors import FormatError
 from edgeinfer.formats.cursor import Cursor
 
 _WINDOW = 1 << 16  # bytes looked at together
-_STEPS = 256  # single steps cost about as much as a window, so looking in vain only doubles the time
+_STEPS = 256  # single steps that cost about as much as a window
 _U64 = struct.Struct("<Q")
 
 
@@ -24,11 +24,12 @@ def string_fields(cursor: Cursor, count: int, what: str) -> np.ndarray:
     FormatError if the strings go beyond the end of the file."""
     fields = np.empty(count + 1, np.int64)
     fields[0] = cursor.position
-    done = 0
+    done, steps = 0, _STEPS
     while done < count:
-        ends = _chained_ends(cursor)[: count - done]
+        ends: np.ndarray | list[int] = _chained_ends(cursor)[: count - done]
         if len(ends) < _STEPS:
-            ends = _walked_ends(cursor, min(_STEPS, count - done), what)
+            ends = _walked_ends(cursor, min(steps, count - done), what)
+            steps = min(2 * steps, _WINDOW)  # so that few windows are looked at in vain
         cursor.skip(int(ends[-1]) - cursor.position, what)
         fields[done + 1 : done + 1 + len(ends)] = ends
         done += len(ends)
@@ -47,13 +48,13 @@ def _chained_ends(cursor: Cursor) -> np.ndarray:
     return cursor.position + ends[: unproved[0] if len(unproved) else None]
 
 
-def _walked_ends(cursor: Cursor, count: int, what: str) -> np.ndarray:
-    """int64 [count]: ends of the next strings, one by one; the last may be beyond the end of the file."""
-    ends = np.empty(count, np.int64)
-    end = cursor.position
-    for index in range(count):
-        if end > cursor.size - 8:
+def _walked_ends(cursor: Cursor, count: int, what: str) -> list[int]:
+    """Ends of the next `count` strings, one by one; the last may be beyond the end of the file."""
+    ends = []
+    end, last, view, unpack = cursor.position, cursor.size - 8, cursor.view, _U64.unpack_from
+    for _ in range(count):
+        if end > last:
             raise FormatError(f"truncated: the file ends inside {what}")
-        end += 8 + _U64.unpack_from(cursor.view, end)[0]
-        ends[index] = min(end, cursor.size + 1)  # lengths of 2**63 and more do not fit into int64
+        end += 8 + unpack(view, end)[0]
+        ends.append(end)
     return ends

@@ -52,7 +52,7 @@ def tensor(name, dims, kind=0, offset=0, dimensions=None):
 
 
 def build(pairs=(), tensors=(), data=b"", version=3, n_pairs=None, n_tensors=None, alignment=32):
-    """The bytes of a file; `pairs` and `tensors` are arguments of the functions above, the counts are true by default."""
+    """The bytes of a file; `pairs` and `tensors` are arguments of the functions above, counts are true by default."""
     counts = (len(tensors) if n_tensors is None else n_tensors, len(pairs) if n_pairs is None else n_pairs)
     raw = b"GGUF" + struct.pack("<IQQ", version, *counts)
     raw += b"".join(pair(*item) for item in pairs) + b"".join(tensor(*item) for item in tensors)

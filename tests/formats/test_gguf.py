@@ -179,6 +179,11 @@ def test_missing_file_and_directory(tmp_path):
         gguf.open(tmp_path)
 
 
+def test_path_may_be_bytes(write):
+    path = write(pairs=PAIRS)
+    assert gguf.open(path.encode()).path == path
+
+
 def test_unprintable_path_is_escaped(tmp_path):
     with pytest.raises(FormatError) as caught:
         gguf.open(tmp_path / "a\nb\udcff.gguf")

@@ -131,7 +131,7 @@ def test_string_array_beyond_the_end(refusal):
 
 
 def test_too_many_strings(refusal, monkeypatch):
-    monkeypatch.setattr(gguf_metadata, "MAX_STRINGS", 5)
+    monkeypatch.setattr(gguf_metadata, "_MAX_STRINGS", 5)
     text = refusal(FormatError, pairs=[("a", "[str]", ["x"] * 3), ("b", "[str]", ["x"] * 3)])
     assert text == "the value of 'b' has 3 strings; a file may hold 5 in all"
 
