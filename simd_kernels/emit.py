@@ -156,6 +156,10 @@ class Emitter:
         """The i64 number `index` of a record."""
         return self.load(record + 8 * index, I64)
 
+    def field_f32(self, record: Value, index: int) -> Value:
+        """A number of a record that is kept as a float's bits."""
+        return self.load(record + 8 * index, F32)
+
     def prefetch(self, address: Value) -> None:
         """Ask for the cache line at `address`, which may lie outside of any mapping."""
         flags = [ir.Constant(I32, v) for v in (0, 2, 1)]

@@ -1,0 +1,175 @@
+"""CpuBackend: a plan on SIMD kernels.  Everything is laid out at load; a step fills in a few numbers and makes one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgeinfer import machine, memory
+from edgeinfer.backend import Chunk, check_step
+from edgeinfer.errors import BackendError, RequestError
+from edgeinfer.kvcache import KVCache, Layer
+from edgeinfer.lower import Buffer, Lowering, resolve
+from edgeinfer.models import catalog
+from edgeinfer.plan import Plan
+from edgeinfer.rope import Rope
+from edgeinfer.simd_kernels import cpu, layout, pack, record
+from edgeinfer.simd_kernels.workers import Workers
+
+
+class CpuBackend:
+    """See `edgeinfer.backend.Backend`.
+
+    n_threads workers; kv_type "f32", "f16" or "q8_0"; steps of at most n_batch tokens; n_seq sequences of n_ctx tokens."""
+
+    def __init__(self, plan: Plan, n_ctx: int, n_threads: int, kv_type: str, n_batch: int, n_seq: int) -> None:
+        self.n_ctx, self.n_batch, self.n_seq = n_ctx, min(n_batch, n_ctx), n_seq
+        self.n_vocab = plan.config.vocab
+        self.tier = cpu.host().tier
+        self._plan, self._kv_type = plan, kv_type
+        attends = [op.attrs for op in plan.ops if op.kind == "attend"]
+        layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in attends]
+        self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type)
+        lowered = self._lowered = Lowering(plan, self._cache, n_threads).run()
+        rows = layout.up(self.n_batch, self.tier.tile_tokens)
+        self._slots = [layout.aligned(stride * rows) for stride in lowered.slots]
+        self._ropes = [RopeTable(rope, n_ctx) for rope in lowered.ropes]
+        self._step = Step(self.n_batch, n_seq, list(self._cache.groups))
+        self._scratch(n_threads, rows)
+        self._assemble(n_threads)
+
+    def _scratch(self, threads: int, rows: int) -> None:
+        widest = max(op.out.width for op in self._plan.ops[:-1])
+        each = layout.scratch_bytes(rows, self.tier.tile_rows, widest)
+        self._scratch_memory = layout.aligned(each * threads)
+        self._step.set(scratch=self._scratch_memory.ctypes.data, scratch_bytes=each)
+
+    def _assemble(self, threads: int) -> None:
+        """Load the kernels, write the records, start the workers."""
+        nodes = self._lowered.nodes
+        names = {"run", *(n.kernel for n in nodes)} | {h for n in nodes for h in n.helpers.values() if not h.startswith(("rope", "tables"))}
+        kernels = pack.load(names, self.tier, catalog.home() / "kernels")
+        self._counters = layout.aligned(64 * len(nodes))
+        free = iter(range(self._counters.ctypes.data, self._counters.ctypes.data + 64 * len(nodes), 64))
+        places = {f"rope{i}": table.address for i, table in enumerate(self._ropes)} | self._step.tables()
+        self._records = resolve(self._lowered, kernels, self._address, places, self._step.counts(), lambda: next(free))
+        self._outs = [
+            (i, node.record.names.index(name))
+            for i, node in enumerate(nodes)
+            for name, buffer in {**node.reads, **node.writes}.items()
+            if buffer.root.logits
+        ]
+        self._workers = Workers(threads, kernels["run"])
+
+    def _address(self, buffer: Buffer) -> int:
+        return 0 if buffer.root.logits else self._slots[buffer.root.slot].ctypes.data + buffer.offset
+
+    # The Backend protocol
+
+    def open(self) -> int:
+        free = [seq for seq in range(self.n_seq) if seq not in self._cache.lengths]
+        if not free:
+            raise BackendError(f"all {self.n_seq} sequences are in use")
+        need, there = memory.kv_bytes(self._plan, self._kv_type, self.n_ctx, self.n_batch), machine.available_memory()
+        if need > there:
+            needed, available = memory.megabytes(need), memory.megabytes(there)
+            raise BackendError(f"a sequence of {self.n_ctx} tokens needs {needed} MB and {available} MB are available")
+        self._cache.lengths[free[0]] = 0
+        return free[0]
+
+    def close_sequence(self, seq: int) -> None:
+        self.cut(seq, 0)
+        del self._cache.lengths[seq]
+
+    def close(self) -> None:
+        self._workers.close()
+
+    def length(self, seq: int) -> int:
+        if seq not in self._cache.lengths:
+            raise RequestError(f"sequence {seq} is not open")
+        return self._cache.lengths[seq]
+
+    def cut(self, seq: int, length: int) -> int:
+        held = self.length(seq)
+        if not 0 <= length <= held:
+            raise RequestError(f"a sequence of {held} tokens cannot be cut to {length}")
+        return held if length == held else self._cache.cut(seq, length)
+
+    def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
+        check_step(self, chunks, logits)
+        out = logits if logits.flags.c_contiguous else np.empty_like(logits)
+        lengths = [self.length(chunk.seq) for chunk in chunks]
+        for chunk, length in zip(chunks, lengths, strict=True):
+            self._cache.grow(chunk.seq, length + len(chunk.ids))
+        self._step.fill(chunks, lengths, self._cache)
+        for table in self._ropes:
+            table.reach(max(length + len(chunk.ids) for chunk, length in zip(chunks, lengths, strict=True)))
+        for op, field in self._outs:
+            self._records[op, field : field + 2] = out.ctypes.data, 4 * self.n_vocab
+        self._counters[:] = 0
+        self._workers.run(self._records.ctypes.data, len(self._records), self._step.address)
+        for chunk, length in zip(chunks, lengths, strict=True):
+            self._cache.lengths[chunk.seq] = length + len(chunk.ids)
+        if out is not logits:
+            logits[:] = out
+
+
+class Step:
+    """The record of a step and the arrays it points to."""
+
+    def __init__(self, n_batch: int, n_seq: int, windows: list[int]) -> None:
+        self._record = np.zeros(record.OP_FIELDS, np.int64)
+        self._rows = {name: np.zeros(n_batch, np.int64) for name in ("ids", "positions", "picked")}
+        self._spans = np.zeros((n_seq, 2), np.int64)
+        self._tables = {window: np.zeros(n_batch, np.int64) for window in windows}
+        self.set(spans=self._spans.ctypes.data, **{name: rows.ctypes.data for name, rows in self._rows.items()})
+        self.address = self._record.ctypes.data
+
+    def set(self, **numbers: int) -> None:
+        for name, number in numbers.items():
+            self._record[record.STEP.names.index(name)] = number
+
+    def tables(self) -> dict[str, int]:
+        """Addresses of the rows' block tables by name."""
+        return {f"tables{window}": rows.ctypes.data for window, rows in self._tables.items()}
+
+    def counts(self) -> dict[str, int]:
+        """Addresses of the counts of rows."""
+        return {name: self._record.ctypes.data + 8 * record.STEP.names.index(name) for name in ("tokens", "outputs")}
+
+    def fill(self, chunks: Sequence[Chunk], lengths: Sequence[int], cache: KVCache) -> None:
+        row = outputs = 0
+        for number, (chunk, length) in enumerate(zip(chunks, lengths, strict=True)):
+            stop, more = row + len(chunk.ids), outputs + chunk.outputs
+            self._rows["ids"][row:stop] = chunk.ids
+            self._rows["positions"][row:stop] = np.arange(length, length + stop - row)
+            self._rows["picked"][outputs:more] = np.arange(stop - chunk.outputs, stop)
+            self._spans[number] = row, stop - row
+            for window, rows in self._tables.items():
+                tables = cache.groups[window].tables
+                rows[row:stop] = tables.ctypes.data + chunk.seq * tables.strides[0]
+            row, outputs = stop, more
+        self.set(tokens=row, outputs=outputs, span_count=len(chunks))
+
+
+class RopeTable:
+    """Cosines and sines by position, f32[n_ctx][2][pairs], filled in as far as sequences have come."""
+
+    def __init__(self, rope: Rope, n_ctx: int) -> None:
+        self._rope = rope
+        self._frequencies = np.array(rope.frequencies)
+        size = 8 * len(rope.frequencies)
+        self._memory = layout.aligned(max(size * n_ctx, 64))
+        self._table = self._memory[: size * n_ctx].view(np.float32).reshape(n_ctx, 2, -1)
+        self._filled = 0
+        self.address = self._memory.ctypes.data
+
+    def reach(self, positions: int) -> None:
+        """Have the positions below this one."""
+        if positions > self._filled:
+            stop = min(layout.up(positions, 512), len(self._table))
+            angles = np.arange(self._filled, stop)[:, None] * self._frequencies
+            self._table[self._filled : stop, 0] = np.cos(angles) * self._rope.scale
+            self._table[self._filled : stop, 1] = np.sin(angles) * self._rope.scale
+            self._filled = stop

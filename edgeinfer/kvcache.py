@@ -1,0 +1,96 @@
+"""The KV cache of the cpu backend: blocks of 16 tokens, found through a block table for each sequence.
+
+Layers with the same window share their tables.  A layer that sees everything takes blocks from a common pool as a sequence grows; a
+sliding-window layer has a ring of blocks just long enough for its window and one step, so its memory does not grow with the context:
+the ring's table simply repeats.  Rolling back is cutting the table.  (Block tables: https://arxiv.org/abs/2309.06180.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgeinfer.simd_kernels.layout import BLOCK, aligned, head_layout, up
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What the cache must know of a layer's attention."""
+
+    number: int
+    window: int  # 0: sees everything
+    kv_heads: int
+    key_dim: int
+    value_dim: int
+
+
+class Group:
+    """The block tables of all layers with one window."""
+
+    def __init__(self, window: int, n_ctx: int, n_batch: int, n_seq: int) -> None:
+        self.window = window
+        self.blocks = up(n_ctx, BLOCK) // BLOCK  # of a full sequence
+        ring = (window + n_batch - 2) // BLOCK + 2  # blocks that window and step can touch, however they lie
+        self.ring = min(ring, self.blocks) if window else 0
+        self.each = self.ring or self.blocks
+        self.tables = np.zeros((n_seq, self.blocks), np.int32)
+        self._free = list(range(n_seq * self.each - 1, -1, -1))
+        self._held: list[list[int]] = [[] for _ in range(n_seq)]
+        self._top = [0] * n_seq  # tokens the ring has seen
+
+    @property
+    def pool_blocks(self) -> int:
+        return len(self.tables) * self.each
+
+    def grow(self, seq: int, length: int) -> None:
+        """Have a block for every position below `length`."""
+        held, table = self._held[seq], self.tables[seq]
+        wanted = min(up(length, BLOCK) // BLOCK, self.each)
+        while len(held) < wanted:
+            held.append(self._free.pop())
+            table[len(held) - 1 :: self.ring or self.blocks] = held[-1]
+        self._top[seq] = max(self._top[seq], length)
+
+    def keeps(self, seq: int, length: int) -> bool:
+        """Whether the positions that token number `length` will look at are still held."""
+        if not self.ring:
+            return True
+        oldest = (self._top[seq] - 1) // BLOCK - self.ring + 1
+        return max(0, length - self.window + 1) // BLOCK >= oldest
+
+    def cut(self, seq: int, length: int) -> None:
+        """Give back what lies past `length`; a ring keeps its blocks until it is empty."""
+        keep = up(length, BLOCK) // BLOCK if not self.ring else self.ring if length else 0
+        while len(self._held[seq]) > keep:
+            self._free.append(self._held[seq].pop())
+        if length == 0:
+            self._top[seq] = 0
+
+
+class KVCache:
+    """Pools of all layers, tables and lengths of all sequences."""
+
+    def __init__(self, layers: Iterable[Layer], n_ctx: int, n_batch: int, n_seq: int, kv_type: str) -> None:
+        self.kv_type = kv_type
+        self.groups: dict[int, Group] = {}
+        self.pools: dict[int, np.ndarray] = {}  # uint8 by layer; pages are taken when first written
+        for layer in layers:
+            if layer.window not in self.groups:
+                self.groups[layer.window] = Group(layer.window, n_ctx, n_batch, n_seq)
+            head, _ = head_layout(kv_type, layer.key_dim, layer.value_dim)
+            self.pools[layer.number] = aligned(self.groups[layer.window].pool_blocks * layer.kv_heads * head)
+        self.lengths: dict[int, int] = {}
+
+    def grow(self, seq: int, length: int) -> None:
+        for group in self.groups.values():
+            group.grow(seq, length)
+
+    def cut(self, seq: int, length: int) -> int:
+        """Roll back to `length`, or to nothing where a ring has lost what the next token would look at."""
+        kept = length if all(group.keeps(seq, length) for group in self.groups.values()) else 0
+        for group in self.groups.values():
+            group.cut(seq, kept)
+        self.lengths[seq] = kept
+        return kept

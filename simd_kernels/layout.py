@@ -1,0 +1,75 @@
+"""Sizes and layouts that kernels and those who call them must agree on.  Cheap to import: nothing here needs LLVM."""
+
+import numpy as np
+
+# Quantised activations (rows.quantise): codes i8[width], f32[width / 32] scales, then sums over 32 and over 16 codes.
+
+SIXTEENS = ("Q2_K", "Q3_K", "Q6_K")  # types whose scales cover 16 weights; all others 32
+WIDE = ("Q8_0",)  # types with codes above 127
+FLOATS = ("F32", "F16", "BF16")  # types that take float activations
+
+
+def up(number: int, step: int) -> int:
+    """`number` rounded up to a multiple of `step`."""
+    return (number + step - 1) // step * step
+
+
+def aligned(size: int, border: int = 4096) -> np.ndarray:
+    """uint8[size], zero, starting at a multiple of `border`; the system commits its pages when they are first written."""
+    memory = np.zeros(size + border, np.uint8)
+    start = -memory.ctypes.data % border
+    return memory[start : start + size]
+
+
+def activation_bytes(width: int) -> int:
+    """Bytes of a quantised row, rounded up to cache lines."""
+    return up(width + width // 8 + width // 8 + width // 4, 64)
+
+
+def group(type_name: str) -> int:
+    """Weights that share a scale."""
+    return 16 if type_name in SIXTEENS else 32
+
+
+def tile_name(type_name: str) -> str:
+    """The register tile for weights of this type."""
+    if type_name in FLOATS:
+        return "tile.float"
+    return f"tile.{group(type_name)}{'.wide' if type_name in WIDE else ''}"
+
+
+# Scratch of a worker: unpacked rows and the panel of the matrix multiply, then its sums; an attention tile's state; an embedding's codes.
+
+DEPTH = 512  # columns of a panel of codes
+FLOAT_DEPTH = 128  # columns of a panel of floats: the same bytes
+SPARE = 64 * 1024  # bytes before the sums
+
+# The KV cache (attention.py has the picture).
+
+BLOCK = 16  # tokens of a block
+KEYS = 32  # keys a tile of queries passes over at a time
+HEAD_ROOM = 512  # most dims of a head
+ROOM = HEAD_ROOM + 16  # floats kept for a row's query and its output; off the cache's stride
+TILE_BYTES = 2 * 8 * ROOM * 4 + 8 * KEYS * 4 + 8 * 64  # of a tile of 8 rows
+KV_BYTES = {"f32": 4, "f16": 2, "q8_0": 1}  # of a number, without scales
+
+
+def scratch_bytes(tokens: int, tile_rows: int, widest: int) -> int:
+    """Memory a worker needs for steps of so many tokens and rows of so many weights."""
+    sums = 4 * tile_rows * up(tokens, 8)
+    return up(max(SPARE + sums, 6 * widest, TILE_BYTES), 4096)
+
+
+def head_layout(kv_type: str, key_dim: int, value_dim: int) -> tuple[int, int]:
+    """(bytes of a KV head in a block, where its values begin)."""
+    size, padded = KV_BYTES[kv_type], up(value_dim, 32)
+    scales = 2 if kv_type == "q8_0" else 0
+    keys = BLOCK * (key_dim * size + up(key_dim, 32) // 32 * scales)
+    values = BLOCK * (padded * size + padded // 32 * scales)
+    return up(keys + values, 64), keys
+
+# The barrier's memory (executor.py): workers that have arrived, and how often all have, each on cache lines of its own; and the address of
+# a C function without arguments that gives the core to someone else, 0 where there is none, for when a worker waits long.
+
+SYNC_BYTES = 384
+SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE = 0, 128, 256

@@ -1,0 +1,135 @@
+"""The kernel pack: object code of kernels, built once for a tier and kept on disk, linked into the process when first needed.
+
+The folder's name is a hash of all kernel sources, the LLVM version and the tier, so that stale code cannot be served and one pack fits
+every machine of its tier.  Files are written under another name and renamed, so that processes that start together do no harm to each
+other; where the folder cannot be used, kernels are built for this process alone, with a warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+
+from edgeinfer.simd_kernels.cpu import Tier
+
+_lock = threading.Lock()
+_linked: dict[str, Linked] = {}  # by tier
+
+
+class Linked:
+    """Kernels of one tier in this process; they stay for its life."""
+
+    def __init__(self, tier: Tier) -> None:
+        self.tier = tier
+        self.addresses: dict[str, int] = {}
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._machine = llvm.Target.from_default_triple().create_target_machine()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine)
+
+    def link(self, objects: dict[str, bytes]) -> None:
+        for code in objects.values():
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        for name in objects:
+            self.addresses[name] = self._engine.get_function_address(name)
+
+
+def load(names: Iterable[str], tier: Tier, folder: pathlib.Path) -> dict[str, int]:
+    """Addresses of these kernels, built where the packs in `folder` do not have them yet."""
+    with _lock:
+        if tier.name not in _linked:
+            _linked[tier.name] = Linked(tier)
+        linked = _linked[tier.name]
+        wanted = sorted(set(names) - set(linked.addresses))
+        if wanted:
+            linked.link(Pack(tier, folder).objects(wanted))
+        return dict(linked.addresses)
+
+
+class Pack:
+    """The folder of one tier's object code."""
+
+    def __init__(self, tier: Tier, folder: pathlib.Path) -> None:
+        self.tier = tier
+        self.folder = folder / f"{tier.name}-{sources_hash(tier)}"
+
+    def objects(self, names: list[str]) -> dict[str, bytes]:
+        """Object code by name; what is missing is built, and kept if the folder can be written."""
+        found = {name: code for name in names if (code := self._read(name))}
+        missing = [name for name in names if name not in found]
+        if missing:
+            with announced(len(missing), self.tier):
+                built = build(missing, self.tier)
+            self._keep(built)
+            found.update(built)
+        return found
+
+    def _read(self, name: str) -> bytes:
+        """The code, or nothing where there is none or the file was cut short; its last 32 bytes are the hash of the rest."""
+        with contextlib.suppress(OSError):
+            data = (self.folder / f"{name}.o").read_bytes()
+            if hashlib.sha256(data[:-32]).digest() == data[-32:]:
+                return data[:-32]
+        return b""
+
+    def _keep(self, built: dict[str, bytes]) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for name, code in built.items():
+                handle, path = tempfile.mkstemp(dir=self.folder, suffix=".partial")
+                with os.fdopen(handle, "wb") as file:
+                    file.write(code + hashlib.sha256(code).digest())
+                os.replace(path, self.folder / f"{name}.o")
+        except OSError as error:
+            warnings.warn(
+                f"compiled kernels cannot be kept in {self.folder} ({error.strerror}); they are built anew at every start "
+                "(EDGEINFER_HOME names another folder)",
+                stacklevel=2,
+            )
+
+
+def build(names: list[str], tier: Tier) -> dict[str, bytes]:
+    """Compile kernels; this alone needs LLVM's optimiser and the kernels' sources."""
+    from edgeinfer.simd_kernels.compile import module_text, object_code, target_machine
+    from edgeinfer.simd_kernels.kernels import table
+
+    machine, kernels = target_machine(tier), table()
+
+    def one(name: str) -> bytes:
+        arguments, body = kernels[name]
+        return object_code(module_text(name, arguments, body, tier), machine)
+
+    return {name: one(name) for name in names}
+
+
+@contextlib.contextmanager
+def announced(count: int, tier: Tier) -> Iterator[None]:
+    """Say on stderr what takes a second or two, once."""
+    start = time.perf_counter()
+    print(f"edgeinfer: building {count} kernels for {tier.name} (first use on this machine) ...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(f" {time.perf_counter() - start:.1f} s", file=sys.stderr)
+
+
+@lru_cache(maxsize=8)
+def sources_hash(tier: Tier) -> str:
+    """Of everything the object code depends on."""
+    here = pathlib.Path(__file__).parent
+    digest = hashlib.sha256(repr((tier, llvm.llvm_version_info, llvm.get_default_triple(), sys.byteorder)).encode())
+    for path in sorted([*here.glob("*.py"), *here.glob("quants/*.py")]):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]

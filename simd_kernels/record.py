@@ -1,0 +1,75 @@
+"""Records: rows of 64-bit numbers that Python writes and kernels read, one for each operation and one for the step.
+
+Every operation's record begins with the kernel's address, whether the workers wait for each other after it, and the address of the count
+of rows it is to do; what follows is the kernel's own.  Strides are in bytes, sizes in numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgeinfer.simd_kernels.emit import Emitter, Value
+
+OP_FIELDS = 24
+OP_BYTES = 8 * OP_FIELDS
+HEAD = ("kernel", "wait", "count")
+
+
+class Record:
+    """The names of a record's fields, in order.  A name that ends in `_f32` is a float, kept as its bits."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        if len(names) > OP_FIELDS:
+            raise ValueError("a record has too many fields")
+
+    def read(self, e: Emitter, record: Value) -> SimpleNamespace:
+        """All fields as machine values (unused ones cost nothing)."""
+        values = {n: e.field_f32(record, i) if n.endswith("_f32") else e.field(record, i) for i, n in enumerate(self.names)}
+        return SimpleNamespace(**values)
+
+    def write(self, **values: int | float) -> list[int]:
+        """The numbers of a record; every field must be given."""
+        if set(values) != set(self.names):
+            raise ValueError(f"fields {sorted(set(values) ^ set(self.names))} are missing or unknown")
+        return [float_bits(values[n]) if n.endswith("_f32") else int(values[n]) for n in self.names]
+
+
+def operation(*names: str) -> Record:
+    """The record of an operation with these fields of its own."""
+    return Record(*HEAD, *names)
+
+
+def float_bits(number: float) -> int:
+    return int(struct.unpack("<I", struct.pack("<f", number))[0])
+
+
+# What changes from step to step.  `ids`, `positions` i64[tokens]; `spans` i64[spans][2]: first row and rows of each sequence's chunk;
+# `picked` i64[outputs]: the rows that give logits; `scratch`: memory of each worker, `scratch_bytes` apart.
+STEP = Record("tokens", "outputs", "ids", "positions", "spans", "span_count", "picked", "scratch", "scratch_bytes")
+
+XY = ("x", "x_stride", "out", "out_stride")
+NORM = operation(*XY, "weight", "size", "groups", "eps_f32")
+ELEMENTWISE = operation(*XY, "y", "y_stride", "width")
+SOFTCAP = operation(*XY, "width", "cap_f32")
+OUTPUTS = operation(*XY, "width")
+QUANTISE = OUTPUTS
+ROPE = operation(*XY, "heads", "head_dim", "pairs", "table")  # table f32[positions][2][pairs]: cosines, then sines
+
+# x: quantised or f32 rows; w: [rows][row_bytes]; bias: f32[rows] or 0; dot, unpack, transpose, tile: kernels; counter: i64, zero when a
+# step begins; chunk: rows of one token claimed at a time; block, block_bytes, group: of the tensor type.
+LINEAR = operation(
+    *XY,
+    *("w", "row_bytes", "rows", "cols", "bias", "dot", "unpack", "transpose", "tile"),
+    *("counter", "chunk", "block", "block_bytes", "group"),
+)
+EMBED = operation("out", "out_stride", "table", "row_bytes", "cols", "unpack", "group", "scale_f32")
+
+# tables: i64[tokens], the address of each row's block table (i32 block numbers); pool: the layer's blocks, block_bytes each, in them
+# head_bytes for each KV head, whose values begin at value_at; group: heads that share a KV head; window: 0 for none.
+CACHE = ("tables", "pool", "block_bytes", "head_bytes", "value_at", "kv_heads", "key_dim", "value_dim")
+STORE = operation("k", "k_stride", "v", "v_stride", *CACHE)
+ATTEND = operation("q", "q_stride", "out", "out_stride", *CACHE, "group", "window", "counter", "scale_f32")
