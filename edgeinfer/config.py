@@ -65,7 +65,7 @@ class Keys:
             return default
         name = f"{self.arch}.{key}"
         if isinstance(self.file.metadata.get(name), np.ndarray):
-            values = set(self.file.array(name, int).tolist())
+            values: set[int] = set(self.file.array(name, int).tolist())
             if len(values) != 1:
                 raise UnsupportedError(f"{name} differs between layers, which edgeinfer cannot run yet")
             (value,) = values

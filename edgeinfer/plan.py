@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from edgeinfer import config as model_config
-from edgeinfer import models, rope
+from edgeinfer import models
 from edgeinfer.config import Keys, ModelConfig
 from edgeinfer.errors import FormatError, UnsupportedError
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.gguf import GgufFile, Tensor
+from edgeinfer.rope import Pairs, Rope, of_model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Builder:
         _expect(0 <= start and start + width <= x.width, f"split {start}..{start + width} of {x.width}")
         return self._emit("split", width, (x,), start=start)
 
-    def rope(self, x: Value, rope: rope.Rope) -> Value:
+    def rope(self, x: Value, rope: Rope) -> Value:
         """Turn each head of key_dim by its position."""
         head_dim = self.config.key_dim
         _expect(x.width % head_dim == 0 and 2 * len(rope.frequencies) <= head_dim, f"rope of {x.width}")
@@ -144,9 +145,18 @@ class Builder:
         c = self.config
         wanted = (c.heads * c.key_dim, c.kv_heads * c.key_dim, c.kv_heads * c.value_dim)
         _expect((q.width, k.width, v.width) == wanted, f"attend over {q.width}, {k.width}, {v.width}, not {wanted}")
-        sizes = {"heads": c.heads, "kv_heads": c.kv_heads, "key_dim": c.key_dim, "value_dim": c.value_dim}
-        scale = c.key_dim**-0.5 if scale is None else scale
-        return self._emit("attend", c.heads * c.value_dim, (q, k, v), layer=layer, window=window, scale=scale, **sizes)
+        return self._emit(
+            "attend",
+            c.heads * c.value_dim,
+            (q, k, v),
+            layer=layer,
+            window=window,
+            heads=c.heads,
+            kv_heads=c.kv_heads,
+            key_dim=c.key_dim,
+            value_dim=c.value_dim,
+            scale=c.key_dim**-0.5 if scale is None else scale,
+        )
 
     def gated(self, gate: Value, up: Value, act: str) -> Value:
         """act(gate) * up; act is "silu" or "gelu", the latter in its tanh form."""
@@ -167,14 +177,14 @@ class Builder:
 
     # what most architectures share
 
-    def model_rope(self, pairs: rope.Pairs) -> rope.Rope:
+    def model_rope(self, pairs: Pairs) -> Rope:
         """The RoPE that the file's keys and frequency factors (rope_freqs, or LongRoPE's two) describe."""
-        longrope = {size: self.has(f"rope_factors_{size}") for size in ("long", "short")}
-        size = "long" if self.n_ctx > self.config.rope_context else "short"
-        name = f"rope_factors_{size}" if any(longrope.values()) else "rope_freqs"
-        if not (any(longrope.values()) or self.has(name)):
-            return rope.of_model(self.config, pairs)
-        return rope.of_model(self.config, pairs, self._factors(name))
+        has_long, has_short = self.has("rope_factors_long"), self.has("rope_factors_short")
+        if has_long or has_short:
+            size = "long" if self.n_ctx > self.config.rope_context else "short"
+            return of_model(self.config, pairs, self._factors(f"rope_factors_{size}"))
+        factors = self._factors("rope_freqs") if self.has("rope_freqs") else None
+        return of_model(self.config, pairs, factors)
 
     def logits(self, x: Value) -> Value:
         """Output norm and output matrix, which is the token embedding where the file has no other."""

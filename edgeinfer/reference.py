@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from edgeinfer.backend import Chunk, check_step
 from edgeinfer.errors import BackendError, RequestError
@@ -17,20 +18,22 @@ from edgeinfer.formats import dequantize
 from edgeinfer.formats.gguf import Tensor
 from edgeinfer.plan import Op, Plan
 
+Array = npt.NDArray[np.float32]
+
 
 class Weights:
     """Tensors as float32, dequantised on first use and kept."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._tensors = tensors
-        self._kept: dict[str, np.ndarray] = {}
+        self._kept: dict[str, Array] = {}
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> Array:
         if name not in self._kept:
             self._kept[name] = self._tensors[name].float32()
         return self._kept[name]
 
-    def rows(self, name: str, rows: Sequence[int]) -> np.ndarray:
+    def rows(self, name: str, rows: Sequence[int]) -> Array:
         """Some rows of a table that may be large."""
         return dequantize(self._tensors[name].data[rows], self._tensors[name].type)
 
@@ -40,9 +43,9 @@ class Held:
     """What is kept of a sequence: its length in tokens, and K and V of each layer, f32[length, kv_heads, dim]."""
 
     length: int = 0
-    kv: dict[int, tuple[np.ndarray, ...]] = dataclasses.field(default_factory=dict)
+    kv: dict[int, tuple[Array, ...]] = dataclasses.field(default_factory=dict)
 
-    def append(self, layer: int, *new: np.ndarray) -> tuple[np.ndarray, ...]:
+    def append(self, layer: int, *new: Array) -> tuple[Array, ...]:
         """K and V of `layer` with the new tokens' behind them.  `length` is left to the end of the step."""
         old = self.kv.get(layer, new)
         both = zip(old, new, strict=True)
@@ -66,7 +69,7 @@ class Step:
         ends = np.cumsum([len(chunk.ids) for chunk in self.chunks]).tolist()
         return [slice(end - len(chunk.ids), end) for chunk, end in zip(self.chunks, ends, strict=True)]
 
-    def positions(self) -> np.ndarray:
+    def positions(self) -> npt.NDArray[np.int64]:
         """int[tokens], each within its own sequence."""
         pairs = zip(self.chunks, self.held, strict=True)
         return np.concatenate([held.length + np.arange(len(chunk.ids)) for chunk, held in pairs])
@@ -107,10 +110,10 @@ class ReferenceBackend:
         self._held[seq] = Held(length, {layer: (k[:length], v[:length]) for layer, (k, v) in held.kv.items()})
         return length
 
-    def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
+    def step(self, chunks: Sequence[Chunk], logits: Array) -> None:
         check_step(self, chunks, logits)
         step = Step(self._weights, chunks, [self._of(chunk.seq) for chunk in chunks])
-        values: dict[int, np.ndarray] = {}
+        values: dict[int, Array] = {}
         with np.errstate(invalid="ignore", over="ignore"):  # weights that are not finite give logits that are not
             for op in self._ops:
                 values[op.out.id] = OPS[op.kind](op, step, *(values[x.id] for x in op.ins))
@@ -124,27 +127,28 @@ class ReferenceBackend:
         return self._held[seq]
 
 
-def embed(op: Op, step: Step) -> np.ndarray:
+def embed(op: Op, step: Step) -> Array:
     return step.weights.rows(op.weights[0], step.ids()) * np.float32(op.attrs["scale"])
 
 
-def norm(op: Op, step: Step, x: np.ndarray) -> np.ndarray:
+def norm(op: Op, step: Step, x: Array) -> Array:
     groups = x.reshape(-1, op.attrs["size"])
     mean = np.square(groups).mean(axis=-1, keepdims=True)
-    return (groups / np.sqrt(mean + np.float32(op.attrs["eps"])) * step.weights[op.weights[0]]).reshape(x.shape)
+    root: Array = np.sqrt(mean + np.float32(op.attrs["eps"]))
+    return (groups / root * step.weights[op.weights[0]]).reshape(x.shape)
 
 
-def linear(op: Op, step: Step, x: np.ndarray) -> np.ndarray:
+def linear(op: Op, step: Step, x: Array) -> Array:
     y = x @ step.weights[op.weights[0]].T
     return y + step.weights[op.weights[1]] if len(op.weights) == 2 else y
 
 
-def split(op: Op, step: Step, x: np.ndarray) -> np.ndarray:
+def split(op: Op, step: Step, x: Array) -> Array:
     start = op.attrs["start"]
     return x[:, start : start + op.out.width]
 
 
-def rope(op: Op, step: Step, x: np.ndarray) -> np.ndarray:
+def rope(op: Op, step: Step, x: Array) -> Array:
     """(a, b) -> (a cos - b sin, a sin + b cos) for each pair; the angles are float64, as positions may be large."""
     turn = op.attrs["rope"]
     pairs = len(turn.frequencies)
@@ -158,7 +162,7 @@ def rope(op: Op, step: Step, x: np.ndarray) -> np.ndarray:
     return y.reshape(x.shape)
 
 
-def attend(op: Op, step: Step, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+def attend(op: Op, step: Step, q: Array, k: Array, v: Array) -> Array:
     """Each chunk by itself, over what its sequence holds and the chunk."""
     k = k.reshape(len(k), -1, op.attrs["key_dim"])
     v = v.reshape(len(v), -1, op.attrs["value_dim"])
@@ -169,49 +173,53 @@ def attend(op: Op, step: Step, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> n
     return out
 
 
-def attend_one(op: Op, q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+def attend_one(op: Op, q: Array, keys: Array, values: Array) -> Array:
     """softmax(q . keys * scale) . values, where q is that of the last positions.
 
     q f32[tokens, heads * key_dim], keys and values f32[positions, kv_heads, dim] -> f32[tokens, heads * value_dim].
     """
     heads, group, window = op.attrs["heads"], op.attrs["heads"] // op.attrs["kv_heads"], op.attrs["window"]
-    keys, values = np.repeat(keys, group, axis=1), np.repeat(values, group, axis=1)
-    scores = np.einsum("thd,phd->htp", q.reshape(len(q), heads, -1), keys) * np.float32(op.attrs["scale"])
-    positions = np.arange(len(keys))
-    behind = positions[-len(q) :, None] - positions  # how far each key lies behind each query
+    q = q.reshape(len(q), heads, -1).transpose(1, 0, 2)  # heads first from here on
+    keys, values = (np.repeat(x.transpose(1, 0, 2), group, axis=0) for x in (keys, values))
+    scores = q @ keys.transpose(0, 2, 1) * np.float32(op.attrs["scale"])  # f32[heads, tokens, positions]
+    positions = np.arange(keys.shape[1])
+    behind = positions[-q.shape[1] :, None] - positions  # how far each key lies behind each query
     scores[:, (behind < 0) | (behind >= (window or math.inf))] = -np.inf
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    return np.einsum("htp,phd->thd", weights, values).reshape(len(q), -1)
+    return (weights @ values).transpose(1, 0, 2).reshape(q.shape[1], -1)
 
 
-def gated(op: Op, step: Step, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
+def gated(op: Op, step: Step, gate: Array, up: Array) -> Array:
     return ACTIVATIONS[op.attrs["act"]](gate) * up
 
 
-def silu(x: np.ndarray) -> np.ndarray:
-    return x / (1 + np.exp(-x))
+def silu(x: Array) -> Array:
+    decay: Array = np.exp(-x)
+    return x / (1 + decay)
 
 
-def gelu(x: np.ndarray) -> np.ndarray:
+def gelu(x: Array) -> Array:
     """The tanh form of https://arxiv.org/abs/1606.08415."""
-    return np.float32(0.5) * x * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3)))
+    tanh: Array = np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3))
+    return np.float32(0.5) * x * (1 + tanh)
 
 
-def add(op: Op, step: Step, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def add(op: Op, step: Step, x: Array, y: Array) -> Array:
     return x + y
 
 
-def outputs(op: Op, step: Step, x: np.ndarray) -> np.ndarray:
+def outputs(op: Op, step: Step, x: Array) -> Array:
     return np.concatenate([x[s.stop - c.outputs : s.stop] for c, s in zip(step.chunks, step.slices(), strict=True)])
 
 
-def softcap(op: Op, step: Step, x: np.ndarray) -> np.ndarray:
+def softcap(op: Op, step: Step, x: Array) -> Array:
     cap = np.float32(op.attrs["cap"])
-    return cap * np.tanh(x / cap)
+    tanh: Array = np.tanh(x / cap)
+    return cap * tanh
 
 
-ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"silu": silu, "gelu": gelu}
-OPS: dict[str, Callable[..., np.ndarray]] = {
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"silu": silu, "gelu": gelu}
+OPS: dict[str, Callable[..., Array]] = {
     f.__name__: f for f in (embed, norm, linear, split, rope, attend, gated, add, outputs, softcap)
 }
