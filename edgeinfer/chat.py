@@ -1,0 +1,209 @@
+"""Chat: messages rendered by a model's own template, and which of the text may hold control tokens.
+
+A control token typed by a user, put into a system prompt or returned by a tool is text; only the template (and what
+the assistant said) may write control tokens.  `render_segments` tells them apart by rendering twice, the second time
+with an otherwise unused character, the marker, behind every typed character that could begin a control token.
+"""
+
+import datetime
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from edgeinfer.errors import FormatError, RequestError
+
+NO_TEMPLATE = "this model has no chat template (a base model): use generate / --raw"
+
+
+def template_of(metadata: Mapping[str, object]) -> str:
+    """A GGUF file's own chat template.  RequestError where it has none."""
+    template = metadata.get("tokenizer.chat_template")
+    if template is None or template == "":
+        raise RequestError(NO_TEMPLATE)
+    if not isinstance(template, str):
+        raise FormatError(f"tokenizer.chat_template is {type(template).__name__}, not a string")
+    return template
+
+
+def render(
+    template: str,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Any] | None = None,
+    add_generation_prompt: bool = False,
+    now: datetime.datetime | None = None,
+    **variables: Any,
+) -> str:
+    """The conversation as the model's text.
+
+    `messages`: dicts with `role` and `content` (a text, or a list of {"type": "text", "text": ...}); `now`: the time
+    told to the template (default: the clock); `variables`: the template's others (bos_token, enable_thinking, ...).
+    RequestError for unsound messages, and with the template's own words where it refuses them; FormatError for a
+    template that is none.  What a template does not support (a system prompt, say) it refuses; nothing is dropped."""
+    from edgeinfer import sandbox  # jinja2 takes 50 ms to import, and only chats need it
+
+    _check(messages)
+    given = {"messages": messages, "tools": tools, "documents": None, "add_generation_prompt": add_generation_prompt}
+    return sandbox.run(template, given | variables, now)
+
+
+def render_segments(
+    template: str,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Any] | None = None,
+    add_generation_prompt: bool = False,
+    now: datetime.datetime | None = None,
+    *,
+    special: Iterable[str],
+    **variables: Any,
+) -> list[tuple[str, bool]]:
+    """The text of `render` as segments (text, parse_special); joined they are that text exactly.
+
+    `special`: the texts of the control tokens.  Segments meet only at control tokens, so that encoding them one by one
+    gives the ids of the whole.  Variables named *_token are the template's own; all others count as typed."""
+    now = now or datetime.datetime.now()
+    inputs = {"messages": messages, "tools": tools, **variables}
+
+    def rendered(inputs: dict[str, Any]) -> str:
+        return render(template, add_generation_prompt=add_generation_prompt, now=now, **inputs)
+
+    text = rendered(inputs)
+    controls = _Controls(special)
+    typed: list[str] = []
+
+    def note(string: str) -> str:
+        typed.append(string)
+        return string
+
+    _retyped(inputs, note)
+    if not any(controls.first.search(string) for string in typed):
+        return [(text, True)] if text else []
+    return _split(text, controls, _typed_starts(text, rendered, inputs, controls, _unused([template, text, *typed])))
+
+
+class _Controls:
+    """The texts of control tokens, searchable."""
+
+    def __init__(self, special: Iterable[str]) -> None:
+        self.texts = frozenset(filter(None, special))
+        self.lengths = sorted({len(text) for text in self.texts}, reverse=True)
+        firsts = "".join(sorted({text[0] for text in self.texts}))
+        self.first = re.compile(f"[{re.escape(firsts)}]" if firsts else "(?!)")
+
+    def end(self, text: str, start: int) -> int:
+        """Where the longest control token that starts there ends; 0 if none does."""
+        return next((start + n for n in self.lengths if text[start : start + n] in self.texts), 0)
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Start and end of every control token, overlapping ones too."""
+        for match in self.first.finditer(text):
+            if end := self.end(text, match.start()):
+                yield match.start(), end
+
+
+def _typed_starts(
+    text: str,
+    rendered: Callable[[dict[str, Any]], str],
+    inputs: dict[str, Any],
+    controls: _Controls,
+    marker: str,
+) -> set[int]:
+    """Places in the rendered text where a typed character could begin a control token.
+
+    Marking every such character also finds control tokens that a template joins from typed parts.  Some templates look
+    for markup like <tool_response> in what is typed, and would not see it marked: then only whole control tokens are
+    marked.  Where a template acts even on these, a control token that was typed anywhere counts as typed everywhere."""
+    found: set[str] = set()
+
+    def mark_all(string: str) -> str:
+        return controls.first.sub(lambda match: match[0] + marker, string)
+
+    def mark_whole(string: str) -> str:
+        found.update(string[start:end] for start, end in controls.spans(string))
+        whole = {start for start, _ in controls.spans(string)}
+        return controls.first.sub(lambda match: match[0] + marker * (match.start() in whole), string)
+
+    for mark in (mark_all, mark_whole):
+        try:
+            marked = rendered(_retyped(inputs, mark))
+        except RequestError:
+            continue
+        if marked.replace(marker, "") == text:
+            return {match.start() - 1 - before for before, match in enumerate(re.finditer(marker, marked))}
+    return {start for start, end in controls.spans(text) if text[start:end] in found}
+
+
+def _split(text: str, controls: _Controls, typed: set[int]) -> list[tuple[str, bool]]:
+    """Cut at the template's control tokens; what lies between two is parsed only if it holds no typed one."""
+    pieces: list[tuple[str, bool]] = []
+    done, clean = 0, True
+    for start, end in controls.spans(text):
+        if start < done:
+            continue
+        if typed.isdisjoint(range(start, end)):
+            pieces += [(text[done:start], clean), (text[start:end], True)]
+            done, clean = end, True
+        else:
+            clean = False
+    pieces.append((text[done:], clean))
+    pieces = [piece for piece in pieces if piece[0]]
+    groups = itertools.groupby(pieces, key=lambda piece: piece[1])
+    return [("".join(part for part, _ in group), parse) for parse, group in groups]
+
+
+def _retyped(inputs: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """The inputs of `render` with every typed string changed, also in nested values: all but the assistant's words."""
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, str):
+            return change(value)
+        if isinstance(value, Mapping):
+            return {walk(key): walk(item) for key, item in value.items()}
+        return [walk(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    def message(fields: Mapping[str, Any]) -> dict[str, Any]:
+        said = fields["role"] == "assistant"
+        return {key: value if said and key != "tool_calls" else walk(value) for key, value in fields.items()}
+
+    try:
+        changed = {name: value if name.endswith("_token") else walk(value) for name, value in inputs.items()}
+        return changed | {"messages": [message(fields) for fields in inputs["messages"]]}
+    except RecursionError:
+        raise RequestError("messages: nested too deeply") from None
+
+
+def _unused(strings: Iterable[str]) -> str:
+    """A private-use character that occurs in none of them."""
+    used = set().union(*strings)
+    private = itertools.chain(range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
+    for code in private:
+        if chr(code) not in used:
+            return chr(code)
+    raise RequestError("messages: they use every private-use character of Unicode")
+
+
+def _check(messages: Sequence[Mapping[str, Any]]) -> None:
+    """RequestError naming the first message that is not one."""
+    if not isinstance(messages, (list, tuple)):
+        raise RequestError(f"messages: a list of dicts with role and content, not {type(messages).__name__}")
+    for index, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            raise RequestError(f"messages[{index}]: a dict with role and content, not {type(message).__name__}")
+        if not isinstance(message.get("role"), str):
+            raise RequestError(f"messages[{index}]: its role must be a text such as 'user'")
+        content = message.get("content")
+        if content is None and message.get("tool_calls"):
+            continue
+        if isinstance(content, list):
+            _check_parts(content, f"messages[{index}].content")
+        elif not isinstance(content, str):
+            raise RequestError(f"messages[{index}]: its content must be a text or a list of text parts")
+
+
+def _check_parts(parts: list[Any], name: str) -> None:
+    for index, part in enumerate(parts):
+        kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+        if kind != "text":
+            raise RequestError(f"{name}[{index}]: only parts of type 'text' are read, not {str(kind)[:50]!r}")
+        if not isinstance(part.get("text"), str):
+            raise RequestError(f"{name}[{index}]: its text must be a text")

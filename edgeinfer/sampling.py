@@ -1,0 +1,275 @@
+"""Sampling: from the logits of one position to the next token.
+
+The steps and their order are llama.cpp's: logit bias, penalties, top-k, top-p, min-p, temperature, draw.  Each is a
+pure function; `Sampler` holds what lasts over a request: the history and the random numbers.
+
+Penalties: the repeat penalty looks at the last `repeat_last_n` tokens, the prompt's included, as llama.cpp does;
+frequency and presence penalties count all tokens generated so far and none of the prompt's, as OpenAI's do.
+
+Speed: a vocabulary can have 262,144 tokens, so nothing sorts it: `largest` first finds a bound that few logits reach.
+"""
+
+import collections
+import functools
+import math
+import numbers
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from edgeinfer.errors import BackendError, RequestError
+
+GREEDY = 1e-6  # temperatures up to this take the most likely token
+_BLOCK = 1024
+
+# field -> lowest and highest value
+_INTEGERS = {"top_k": (-1, 1 << 31), "repeat_last_n": (-1, 1 << 31)}
+_REALS = {
+    "temperature": (0, 100),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "repeat_penalty": (0.01, 100),
+    "frequency_penalty": (-100, 100),
+    "presence_penalty": (-100, 100),
+}
+_SEEDS = (0, (1 << 64) - 1)
+_HIGHEST_BIAS = 1e6
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How tokens are chosen.  RequestError names the field, its value and its bounds.
+
+    temperature: 0 to 100, 0 = the most likely token always; top_k: 0 or -1 = off; top_p: 1 = off; min_p: 0 = off;
+    repeat_penalty: 1 = off, over the last repeat_last_n tokens (-1 = all);
+    frequency_penalty, presence_penalty: -100 to 100, 0 = off;
+    logit_bias: token id (or its decimal text, as JSON has it) -> what is added to its logit, -inf bans it;
+    seed: None = different each time.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 64
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: Mapping[int, float] | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if name in _INTEGERS:
+                value = _number(name, value, numbers.Integral, *_INTEGERS[name])
+            elif name in _REALS:
+                value = _number(name, value, numbers.Real, *_REALS[name])
+            elif name == "seed" and value is not None:
+                value = _number(name, value, numbers.Integral, *_SEEDS)
+            elif name == "logit_bias":
+                value = _bias(value)
+            object.__setattr__(self, name, value)
+
+
+def _number(name: str, value: object, kind: type, low: float, high: float) -> float:
+    """The value as int or float.  RequestError where it is of another kind, NaN or out of bounds."""
+    number: Any = value
+    if isinstance(value, bool) or not isinstance(value, kind) or not low <= number <= high:
+        noun = "an integer" if kind is numbers.Integral else "a number"
+        raise RequestError(f"{name} is {str(value)[:50]!r}; it must be {noun} from {low} to {high}")
+    return int(number) if kind is numbers.Integral else float(number)
+
+
+def _bias(value: object) -> dict[int, float] | None:
+    if value is not None and not isinstance(value, Mapping):
+        raise RequestError(f"logit_bias is {type(value).__name__}; it must be a mapping from token ids to numbers")
+    bias = {}
+    for key, amount in (value or {}).items():
+        try:
+            id = int(key) if isinstance(key, (str, numbers.Integral)) and not isinstance(key, bool) else -1
+        except ValueError:
+            id = -1
+        if id < 0:
+            raise RequestError(f"logit_bias has the key {str(key)[:50]!r}; keys must be token ids")
+        bias[id] = _number(f"logit_bias[{id}]", amount, numbers.Real, -math.inf, _HIGHEST_BIAS)
+    return bias or None
+
+
+def from_names(values: Mapping[str, object]) -> SamplingParams:
+    """SamplingParams of the values given by name.  RequestError where a name is none of its fields."""
+    names = [field.name for field in fields(SamplingParams)]
+    for name in values:
+        if name not in names:
+            raise RequestError(f"{str(name)[:50]!r} is no sampling parameter; there are {', '.join(names)}")
+    return SamplingParams(**values)  # type: ignore[arg-type]  # it checks the types itself
+
+
+def check(params: SamplingParams, n_vocab: int) -> None:
+    """RequestError naming a token id of logit_bias that the vocabulary does not have."""
+    for id in params.logit_bias or ():
+        if id >= n_vocab:
+            raise RequestError(f"logit_bias has the token id {id}; this model's ids end at {n_vocab - 1}")
+
+
+def repeated(logits: np.ndarray, penalty: float) -> np.ndarray:
+    """Logits f32[n] of tokens seen before, made less likely (penalty > 1)."""
+    factor = np.float32(penalty)
+    lowered: np.ndarray = np.where(logits > 0, logits / factor, logits * factor)
+    return lowered
+
+
+def counted(logits: np.ndarray, counts: np.ndarray, frequency: float, presence: float) -> np.ndarray:
+    """Logits f32[n] of tokens seen counts f32[n] times, lowered for each time and once for all."""
+    lowered: np.ndarray = logits - (counts * np.float32(frequency) + np.float32(presence))
+    return lowered
+
+
+def largest(logits: np.ndarray, n: int) -> np.ndarray:
+    """Places i64[<= n] of the n largest of logits f32[size], falling; of equal ones the first."""
+    if n < len(logits):
+        # n of the columns' maxima reach the bound, so at least n of the logits do, and hardly more
+        columns = max(2048, 16 * n)
+        rows = len(logits) // columns
+        heads = logits[: rows * columns].reshape(rows, columns).max(axis=0) if rows > 1 else logits
+        bound = np.partition(heads, len(heads) - n)[len(heads) - n]
+        places = np.flatnonzero(logits >= bound)
+    else:
+        places = np.arange(len(logits))
+    return places[_falling(logits[places])[:n]]
+
+
+def _falling(logits: np.ndarray) -> np.ndarray:
+    """Places of logits f32[n] in falling order, equal ones as they come: five times as fast as a stable argsort."""
+    bits = (logits + np.float32(0)).view(np.int32)  # + 0 makes -0 the same as 0
+    bits ^= (bits >> 31) & 0x7FFFFFFF  # integers in the order of the floats
+    keys = -bits.astype(np.int64) << 32 | np.arange(len(bits))
+    places: np.ndarray = np.sort(keys) & 0xFFFFFFFF
+    return places
+
+
+def nucleus(logits: np.ndarray, p: float, share: float) -> np.ndarray:
+    """Places that top-p and min-p leave: the fewest largest logits whose probabilities sum to p, and of these the ones
+    at least `share` times as likely as the likeliest.  logits f32[n].
+
+    Both keep a beginning of the falling order, and neither moves the other's yardstick.  So min-p, which needs no
+    order, can go first, and few are left to be sorted."""
+    places = np.arange(len(logits))
+    if share > 0:
+        places = np.flatnonzero(logits >= logits.max() + np.float32(math.log(share)))
+    if p < 1:
+        weights = _weights(logits)
+        places = places[_heaviest(weights[places], p * weights.sum(dtype=np.float64))]
+    return places
+
+
+def _heaviest(weights: np.ndarray, wanted: float) -> np.ndarray:
+    """Places of the fewest largest of weights f32[n] that sum to what is wanted; all where they do not.  Falling."""
+    n = 64
+    while True:
+        places = largest(weights, n)
+        enough = int(np.searchsorted(np.cumsum(weights[places], dtype=np.float64), wanted)) + 1
+        if enough <= len(places) or len(places) == len(weights):
+            return places[:enough]
+        n *= 16
+
+
+def temper(logits: np.ndarray, temperature: float) -> np.ndarray:
+    """Logits f32[n] divided by the temperature, counted from the largest, so that none overflows upwards."""
+    with np.errstate(over="ignore"):
+        tempered: np.ndarray = (logits - logits.max()) / np.float32(temperature)
+    return tempered
+
+
+def draw(logits: np.ndarray, number: float) -> int:
+    """The place that a uniform random number in [0, 1) chooses by softmax of logits f32[n].
+
+    Sums of blocks first, then those within one block: a running sum over a whole vocabulary is slow."""
+    weights = _weights(logits)
+    blocks = np.cumsum(np.add.reduceat(weights, np.arange(0, len(weights), _BLOCK), dtype=np.float64))
+    wanted = number * blocks[-1]
+    block = int(np.searchsorted(blocks, wanted, side="right"))
+    sums = np.cumsum(weights[block * _BLOCK : (block + 1) * _BLOCK], dtype=np.float64)
+    if block:
+        wanted -= blocks[block - 1]
+    last = np.searchsorted(sums, sums[-1])  # the two sums of a block may differ in rounding
+    return block * _BLOCK + int(min(np.searchsorted(sums, wanted, side="right"), last))
+
+
+def _weights(logits: np.ndarray) -> np.ndarray:
+    """Probabilities but for a common factor, f32[n]; the largest is 1."""
+    with np.errstate(over="ignore"):
+        weights: np.ndarray = np.exp(logits - logits.max())
+    return weights
+
+
+class Sampler:
+    """Chooses the tokens of one request.  Not for several threads at once."""
+
+    def __init__(self, params: SamplingParams, n_vocab: int) -> None:
+        """RequestError where logit_bias names a token beyond the vocabulary."""
+        check(params, n_vocab)
+        self._params = params
+        self._random = random.Random(params.seed)
+        self._recent = collections.deque[int](maxlen=None if params.repeat_last_n < 0 else params.repeat_last_n)
+        self._counts = collections.Counter[int]()
+        bias = params.logit_bias or {}
+        self._biased = np.array(list(bias), dtype=np.int64)
+        self._bias = np.array(list(bias.values()), dtype=np.float32)
+        steps: list[Callable[[np.ndarray], np.ndarray]] = []  # each: logits -> places that stay
+        if params.top_k > 0:
+            steps.append(functools.partial(largest, n=params.top_k))
+        if params.top_p < 1 or params.min_p > 0:
+            steps.append(functools.partial(nucleus, p=params.top_p, share=params.min_p))
+        self._steps = tuple(steps)
+
+    def accept_prompt(self, ids: Iterable[int]) -> None:
+        """Put the prompt's tokens into the history of the repeat penalty."""
+        self._recent.extend(ids)
+
+    def accept(self, id: int) -> None:
+        """Put a generated token into the history."""
+        self._recent.append(id)
+        self._counts[id] += 1
+
+    def pick(self, logits: np.ndarray, allowed: np.ndarray | None = None) -> int:
+        """The next token's id.  logits f32[vocab], left as they are; allowed: rising ids i64[n], None = all.
+
+        BackendError where logits are not finite (-inf is: a banned token); RequestError where logit_bias bans all."""
+        best = int(logits.argmax())  # the first NaN, if there is one
+        if not math.isfinite(logits[best]):
+            raise BackendError(f"non-finite logits: the largest, of token {best}, is {logits[best]}")
+        logits = self._adjusted(logits)
+        places = allowed
+        if places is not None:
+            logits = logits[places]
+        best = int(logits.argmax())
+        if logits[best] == -math.inf:
+            raise RequestError("no token may come next: logit_bias bans all that are possible")
+        if self._params.temperature > GREEDY:
+            for step in self._steps:
+                kept = step(logits)
+                logits, places = logits[kept], kept if places is None else places[kept]
+            best = draw(temper(logits, self._params.temperature), self._random.random())
+        return best if places is None else int(places[best])
+
+    def _adjusted(self, logits: np.ndarray) -> np.ndarray:
+        """The logits with bias and penalties, copied if that changes any."""
+        params = self._params
+        repeats = params.repeat_penalty != 1 and len(self._recent) > 0
+        counts = (params.frequency_penalty != 0 or params.presence_penalty != 0) and len(self._counts) > 0
+        if not (len(self._biased) or repeats or counts):
+            return logits
+        logits = logits.copy()
+        logits[self._biased] += self._bias
+        if repeats:
+            ids = np.array(list(set(self._recent)))
+            logits[ids] = repeated(logits[ids], params.repeat_penalty)
+        if counts:
+            ids = np.array(list(self._counts))
+            times = np.array(list(self._counts.values()), dtype=np.float32)
+            logits[ids] = counted(logits[ids], times, params.frequency_penalty, params.presence_penalty)
+        return logits
