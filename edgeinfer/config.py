@@ -12,6 +12,7 @@ from edgeinfer.formats.gguf import GgufFile
 
 MAX_LAYERS = 1024
 MAX_WIDTH = 2**24  # of any vector or table in a model; a product of a few stays exact everywhere
+MAX_HEAD_DIM = 2**14  # RoPE has a frequency for each pair, made before the tensors' shapes are looked at
 MAX_CONTEXT = 2**31 - 1  # positions are int32
 UNSTATED_CONTEXT = 2048  # taken when the file says 0, which means that it does not know
 MIN_ROPE_BASE = 2.0  # models have 10,000 and more; at 1 all pairs would turn alike
@@ -60,11 +61,11 @@ class Keys:
         return f"{self.arch}.{key}" in self.file.metadata
 
     def integer(self, key: str, default: int | None = None, least: int = 1, most: int = MAX_WIDTH) -> int:
-        """An integer in least..most; where a file gives one per layer they must all be equal."""
-        if default is not None and not self.has(key):
-            return default
+        """An integer in least..most, as must be the default; where a file gives one per layer they must all be equal."""
         name = f"{self.arch}.{key}"
-        if isinstance(self.file.metadata.get(name), np.ndarray):
+        if default is not None and not self.has(key):
+            value = default
+        elif isinstance(self.file.metadata.get(name), np.ndarray):
             values: set[int] = set(self.file.array(name, int).tolist())
             if len(values) != 1:
                 raise UnsupportedError(f"{name} differs between layers, which edgeinfer cannot run yet")
@@ -107,7 +108,7 @@ def read(file: GgufFile) -> ModelConfig:
         raise FormatError(f"{keys.arch}.attention.head_count, {heads}, is not a multiple of head_count_kv, {kv_heads}")
     if dim % heads and not keys.has("attention.key_length"):
         raise FormatError(f"{keys.arch}.embedding_length, {dim}, is not a multiple of attention.head_count, {heads}")
-    key_dim = keys.integer("attention.key_length", dim // heads)
+    key_dim = keys.integer("attention.key_length", dim // heads, most=MAX_HEAD_DIM)
     context = keys.integer("context_length", least=0, most=MAX_CONTEXT) or UNSTATED_CONTEXT
     scaling = keys.choice("rope.scaling.type", "linear", SCALINGS)
     return ModelConfig(
@@ -117,7 +118,7 @@ def read(file: GgufFile) -> ModelConfig:
         heads=heads,
         kv_heads=kv_heads,
         key_dim=key_dim,
-        value_dim=keys.integer("attention.value_length", dim // heads),
+        value_dim=keys.integer("attention.value_length", dim // heads, most=MAX_HEAD_DIM),
         ff_dim=keys.integer("feed_forward_length"),
         context=context,
         vocab=_vocab(file),

@@ -60,6 +60,8 @@ WRONG = {
         FormatError,
         "embedding_length, 64, is not a multiple of attention.head_count, 6",
     ),
+    "huge heads": ({"attention.key_length": 2**23}, FormatError, "key_length is 8388608, must be in 1..16384"),
+    "huge default": ({"embedding_length": 2**23, "attention.key_length": None}, FormatError, "key_length is 2097152"),
     "negative": ({"feed_forward_length": -4}, FormatError, "feed_forward_length is -4"),
     "layers that differ": ({"feed_forward_length": [96, 64]}, UnsupportedError, "differs between layers"),
     "no eps": ({"attention.layer_norm_rms_epsilon": float("nan")}, FormatError, "epsilon is nan"),
