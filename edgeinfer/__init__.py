@@ -1,1 +1,48 @@
-"""edgeinfer."""
+"""edgeinfer: runs GGUF language models on the CPU.  `LLM(path).generate(prompt)` is the way in.
+
+Everything is imported when it is first used: `import edgeinfer` alone loads none of its parts."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgeinfer import chat, errors, formats
+    from edgeinfer.generate import Chunk, Completion, Timings, Usage
+    from edgeinfer.llm import LLM
+    from edgeinfer.sampling import SamplingParams
+    from edgeinfer.tokenizer import Tokenizer
+
+__version__ = "0.1.0"
+__all__ = [
+    "LLM",
+    "Chunk",
+    "Completion",
+    "SamplingParams",
+    "Timings",
+    "Tokenizer",
+    "Usage",
+    "chat",
+    "errors",
+    "formats",
+]
+
+_HOMES = {
+    "LLM": "llm",
+    "Chunk": "generate",
+    "Completion": "generate",
+    "SamplingParams": "sampling",
+    "Timings": "generate",
+    "Tokenizer": "tokenizer",
+    "Usage": "generate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'edgeinfer' has no attribute {name!r}")
+    module = import_module(f"edgeinfer.{_HOMES.get(name, name)}")
+    return getattr(module, name) if name in _HOMES else module
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,11 +1,12 @@
 """The engine: takes sequences of tokens through a backend, and keeps finished ones for requests that begin alike.
 
-A request holds one `Sequence` while it runs.  Steps of several requests take turns, in the order in which they ask; a step that
-serves several of them at once needs no change outside `_step`.  A finished request leaves its tokens and their KV in the pool, and
-a later one continues from the longest run of tokens both begin with: it reads only the rest."""
+A request holds one `Sequence` while it runs.  Steps of several requests take turns, in the order in which they ask; a
+step that serves several of them at once needs no change outside `_step`.  A finished request leaves its tokens and
+their KV in the pool, and a later one goes on from the tokens with which both begin: it reads only the rest."""
 
 import threading
-from collections.abc import Iterator, Sequence as Items
+from collections.abc import Iterator
+from collections.abc import Sequence as Items
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -37,9 +38,10 @@ class Engine:
 
     @contextmanager
     def sequence(self, ids: Items[int], reuse: bool = True) -> Iterator[Sequence]:
-        """A sequence of these ids, of which the backend may hold a beginning (never the last); waits while all are in use.
+        """A sequence of these ids, of which the backend may hold a beginning (never the last).
 
-        `reuse=False` begins at nothing, so that the results depend on these ids alone.  BackendError where waiting would never end.
+        Waits while all are in use; BackendError where that would never end.  `reuse=False` begins at nothing, so that the
+        results depend on these ids alone.
         """
         sequence = self._acquire(ids if reuse else ())
         keep = False
@@ -66,6 +68,11 @@ class Engine:
             self._step([Chunk(sequence.number, part, len(rows))], rows)
             sequence.held += len(part)
 
+    def check_open(self) -> None:
+        """RequestError after `close`."""
+        if self._closed:
+            raise RequestError("the model is closed")
+
     def idle_ids(self) -> list[list[int]]:
         """The tokens of each sequence a request could continue."""
         with self._pool:
@@ -86,12 +93,11 @@ class Engine:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """The backend, for one caller at a time.  Whoever waits at its door stands before all who come to the queue later."""
+        """The backend, for one caller at a time.  The one who waits for it holds the queue, so nobody overtakes."""
         with self._queue:
             self._stepping.acquire()
         try:
-            if self._closed:
-                raise RequestError("the model is closed")
+            self.check_open()
             yield
         finally:
             self._stepping.release()
@@ -107,7 +113,7 @@ class Engine:
             return sequence
 
     def _choose(self, ids: Items[int]) -> Sequence | None:
-        """The idle sequence to continue; a new one, where continuing would drop more than it saves; else the longest unused."""
+        """The idle sequence to go on from; a new one where that drops more than it saves; else the longest unused."""
         best = max(self._idle, key=lambda s: (_common(s.ids, ids), -len(s.ids)), default=None)
         if best and 2 * _common(best.ids, ids) >= len(best.ids):
             return best
@@ -122,11 +128,11 @@ class Engine:
                     if not self._idle and not self._busy:
                         raise
         if self._busy and not self._idle and all(s.thread == threading.get_ident() for s in self._busy):
-            raise BackendError(f"all {len(self._busy)} sequences are held by streams of this very thread: end one of them first")
+            raise BackendError(f"all {len(self._busy)} sequences are held by streams of this thread: end one first")
         return None
 
     def _rewind(self, sequence: Sequence, length: int) -> None:
-        """Have the backend hold at most `length` tokens; asks it how many there are, for an interrupted step may have added some."""
+        """Have the backend hold at most `length` tokens; it says how many there are, as a step may have broken off."""
         with self._turn():
             sequence.held = self._backend.length(sequence.number)
             if length < sequence.held:

@@ -1,7 +1,7 @@
 """What this machine grants this process: cores and memory.
 
-The hardware's figures, lowered by CPU affinity and by Linux control groups (version 2 and 1), which is how containers are bounded:
-the limits of the process's own group and of every group above it hold together."""
+The hardware's figures, lowered by CPU affinity and by Linux control groups (version 2 and 1), which is how containers
+are bounded: the limits of the process's own group and of every group above it hold together."""
 
 import os
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def _core_quotas() -> Iterator[int]:
 
 
 def _memory_quotas() -> Iterator[int]:
-    """What is left of each group's limit; pages of files do not count as used, they are dropped when memory is short."""
+    """What is left of each group's limit.  Pages of files do not count: they are dropped when memory is short."""
     for group in _groups("memory"):
         for limit, used, cached in (
             ("memory.max", "memory.current", "file"),
@@ -48,7 +48,7 @@ def _memory_quotas() -> Iterator[int]:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Folders of the control groups that bound this process, its own first.  A container may see only the topmost of them."""
+    """Folders of the control groups that bound this process, its own first.  A container may see only the topmost."""
     for line in _lines(MEMBERSHIP):
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(",") or not controllers:

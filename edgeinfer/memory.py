@@ -1,7 +1,7 @@
 """How much memory a plan takes: the KV of a sequence at a context, and the buffers of a step.
 
-The weights are not counted: they are pages of the mapped file, which the system drops and reads again as it needs.  Figures in
-bytes; in texts MB are millions of bytes."""
+The weights are not counted: they are pages of the mapped file, which the system drops and reads again as it needs.
+Figures in bytes; in texts MB are millions of bytes."""
 
 from bisect import bisect_right
 
@@ -16,7 +16,7 @@ KV_TYPES = {"f32": (1, 4), "f16": (1, 2), "q8_0": (32, 34)}  # elements and byte
 
 
 def kv_bytes(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> int:
-    """KV of one sequence.  A sliding-window layer keeps no more than its window and one step.  RequestError for an unknown type."""
+    """KV of one sequence.  A sliding-window layer keeps its window and one step.  RequestError for an unknown type."""
     if kv_type not in KV_TYPES:
         raise RequestError(f"kv_type is {kv_type!r}; must be one of {', '.join(KV_TYPES)}")
     elements, size = KV_TYPES[kv_type]
@@ -48,11 +48,12 @@ def default_context(plan: Plan, kv_type: str, n_batch: int) -> int:
 
 def check(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> None:
     """BackendError that names the figures where one sequence of n_ctx tokens does not fit into the memory available."""
-    kv, buffers, available = kv_bytes(plan, kv_type, n_ctx, n_batch), buffer_bytes(plan, n_batch), machine.available_memory()
+    kv, buffers = kv_bytes(plan, kv_type, n_ctx, n_batch), buffer_bytes(plan, n_batch)
+    available = machine.available_memory()
     if kv + buffers > available:
         raise BackendError(
-            f"a context of {n_ctx} tokens needs {megabytes(kv + buffers)} MB (KV in {kv_type} {megabytes(kv)} MB, buffers "
-            f"{megabytes(buffers)} MB) and {megabytes(available)} MB are available; give a smaller n_ctx"
+            f"a context of {n_ctx} tokens needs {megabytes(kv + buffers)} MB (KV in {kv_type} {megabytes(kv)} MB, "
+            f"buffers {megabytes(buffers)} MB) and {megabytes(available)} MB are available; give a smaller n_ctx"
         )
 
 

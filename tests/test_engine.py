@@ -1,4 +1,4 @@
-"""The pool and the steps, over a backend whose logits tell every token it was given: any fault in reuse changes them."""
+"""The pool and the steps, over a backend whose logits depend on every token it was given: a fault in reuse shows."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ VOCAB = 50
 
 
 class HashBackend:
-    """Logits are drawn from a hash of all tokens up to the position; keeps count of its steps.  `ring`: cuts further back give 0."""
+    """Logits are drawn from a hash of all tokens up to the position.  `ring`: cuts further back give 0."""
 
     def __init__(self, n_ctx=64, n_batch=8, n_seq=2, ring=None, fits=99, pause=0.0):
         self.n_ctx, self.n_batch, self.n_seq, self.n_vocab = n_ctx, n_batch, n_seq, VOCAB
@@ -202,8 +202,8 @@ def test_steps_of_two_threads_alternate():
 
 def test_one_thread_cannot_wait_for_itself():
     engine = Engine(HashBackend(n_seq=2))
-    with engine.sequence([1]), engine.sequence([2]), pytest.raises(BackendError, match="all 2 sequences"), engine.sequence([3]):
-        pass
+    with engine.sequence([1]), engine.sequence([2]), pytest.raises(BackendError, match="all 2 sequences"):
+        run(engine, [3])
     assert run(engine, [3])[0] == truth([3])
 
 

@@ -1,18 +1,19 @@
 """Figures of memory, by hand, over plans of tiny models."""
 
 import pytest
-import tiny
 
 from edgeinfer import machine, memory
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.formats import gguf
 from edgeinfer.plan import trace
+from tests import tiny
 
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    return {arch: trace(gguf.open(tiny.write(folder / f"{arch}.gguf", arch, context=1024))) for arch in ("llama", "gemma3")}
+    paths = {arch: tiny.write(folder / f"{arch}.gguf", arch, context=1024) for arch in ("llama", "gemma3")}
+    return {arch: trace(gguf.open(path)) for arch, path in paths.items()}
 
 
 @pytest.mark.parametrize("kv_type, row", [("f32", 4 * 16), ("f16", 2 * 16), ("q8_0", 34)])
@@ -53,6 +54,7 @@ def test_default_context_shrinks_to_a_multiple_of_256(plans, monkeypatch, fits, 
 def test_too_little_memory_names_the_figures(plans, monkeypatch):
     monkeypatch.setattr(machine, "available_memory", lambda: 100_000)
     memory.check(plans["llama"], "f16", 16, 1)
-    with pytest.raises(BackendError, match=r"1024 tokens needs .* MB \(KV in f16 0\.3 MB, .*0\.1 MB are available") as error:
+    figures = r"1024 tokens needs .* MB \(KV in f16 0\.3 MB, .*0\.1 MB are available"
+    with pytest.raises(BackendError, match=figures) as error:
         memory.check(plans["llama"], "f16", 1024, 1)
     assert "\n" not in str(error.value)

@@ -1,0 +1,268 @@
+"""LLM: a loaded model, the interface for Python programs."""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from edgeinfer import machine, memory
+from edgeinfer import prompt as prompts
+from edgeinfer.backend import Backend
+from edgeinfer.engine import Engine
+from edgeinfer.errors import BackendError, ContextFullError, RequestError
+from edgeinfer.formats import gguf
+from edgeinfer.generate import Chunk, Completion, Request, collect, stream
+from edgeinfer.healing import back_up
+from edgeinfer.models import catalog
+from edgeinfer.plan import Plan, trace
+from edgeinfer.sampling import SamplingParams, check
+from edgeinfer.tokenizer import Tokenizer
+
+BACKENDS = ("cpu", "reference")
+SEQUENCES = 4  # requests that run at once, and conversations whose KV is kept
+MAX_THREADS = 256
+MAX_BATCH = 65_536
+OPTIONS = ("max_tokens", "stop", "ignore_eos", "token_healing")  # beside the fields of SamplingParams
+
+Prompt = str | bytes | Sequence[int]
+Stops = str | Sequence[str] | None
+
+
+class LLM:
+    """A model ready to run.  A context manager; all methods may be called from several threads at once.
+
+    Requests of several threads take turns step by step; up to 4 run at once, more wait.  What a finished request read
+    and wrote stays in memory: a request that begins with the same tokens reads only the rest.  After `close` every
+    method raises RequestError.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        n_ctx: int | None = None,
+        n_threads: int | None = None,
+        kv_type: str = "f16",
+        backend: str = "cpu",
+        n_batch: int = 512,
+    ) -> None:
+        """Load `model`: the path of a GGUF file, or a name of the catalog, which is pulled if it was not yet.
+
+        n_ctx: tokens that a prompt and its answer may take together, at most what the model states.  None is what it
+        states, or where the KV of that takes over a quarter of the memory available, the largest multiple of 256 whose
+        KV does not.  n_threads: None is the physical cores this process may use.  kv_type: f32, f16 or q8_0, of the KV
+        (always f32 in the reference backend).  backend: "cpu", or "reference" for plain numpy.  n_batch: tokens of a
+        prompt that are read in one step.
+
+        FormatError, UnsupportedError: the file.  RequestError: an argument.  BackendError: not enough memory.
+        """
+        if backend not in BACKENDS:
+            raise RequestError(f"backend is {backend!r}; must be one of {', '.join(BACKENDS)}")
+        n_batch = _integer("n_batch", n_batch, 1, MAX_BATCH)
+        self.n_threads = machine.cores() if n_threads is None else _integer("n_threads", n_threads, 1, MAX_THREADS)
+        self.kv_type = kv_type if backend == "cpu" else "f32"
+        self.path = os.fspath(catalog.resolve(model))
+        self._file = gguf.open(self.path)
+        self.n_ctx = _context(trace(self._file), n_ctx, self.kv_type, n_batch)
+        self.n_batch = min(n_batch, self.n_ctx)
+        self.tokenizer = Tokenizer.from_gguf(self._file)
+        self._engine = Engine(self._backend(backend, trace(self._file, self.n_ctx)))
+        self.n_vocab = self._engine.n_vocab
+
+    def _backend(self, name: str, plan: Plan) -> Backend:
+        memory.check(plan, self.kv_type, self.n_ctx, self.n_batch)
+        if name == "reference":
+            from edgeinfer.reference import ReferenceBackend
+
+            return ReferenceBackend(plan, self.n_ctx, self.n_batch, SEQUENCES)
+        from edgeinfer.cpu import CpuBackend
+
+        return CpuBackend(plan, self.n_ctx, self.n_threads, self.kv_type, self.n_batch, SEQUENCES)
+
+    @property
+    def metadata(self) -> Mapping[str, object]:
+        """What the file says of itself, by GGUF's keys."""
+        return self._file.metadata
+
+    def tokenize(self, text: str | bytes, add_special: bool = True, parse_special: bool = False) -> list[int]:
+        """Ids of a text.
+
+        add_special: with what the model wants around every text, such as BOS.  parse_special: control tokens that are
+        spelt out in the text become those tokens.
+        """
+        self._engine.check_open()
+        return self.tokenizer.encode(text, add_special, parse_special, exact=True)
+
+    def detokenize(self, ids: Sequence[int], special: bool = False) -> bytes:
+        """The bytes of ids, which may end amid a character.  Control tokens are left out, or spelt out if `special`."""
+        self._engine.check_open()
+        return self.tokenizer.decode(prompts.checked(self.tokenizer, ids), special)
+
+    def logits(self, ids: Sequence[int]) -> np.ndarray:
+        """Logits after each of the ids, read from an empty context: float32[len(ids), vocab].
+
+        RequestError: ids that are not there, or none.  ContextFullError: more than n_ctx.  BackendError: not enough
+        memory for the array.
+        """
+        ids = prompts.checked(self.tokenizer, ids)
+        if not ids:
+            raise RequestError("logits of no token ids")
+        self._check_fits(ids, self.n_ctx)
+        size, available = 4 * len(ids) * self.n_vocab, machine.available_memory()
+        if size > available:
+            raise BackendError(
+                f"logits of {len(ids)} positions x {self.n_vocab} tokens need {memory.megabytes(size)} MB "
+                f"and {memory.megabytes(available)} MB are available"
+            )
+        logits = np.empty((len(ids), self.n_vocab), np.float32)
+        with self._engine.sequence(ids, reuse=False) as sequence:
+            self._engine.read(sequence, logits)
+        return logits
+
+    def generate(
+        self,
+        prompt: Prompt,
+        max_tokens: int = 256,
+        stop: Stops = (),
+        seed: int | None = None,
+        ignore_eos: bool = False,
+        token_healing: bool = True,
+        **sampling: Any,
+    ) -> Completion:
+        """Go on from a prompt; the whole answer.
+
+        prompt: a text, in which control tokens are not looked for, or ids, taken as they are; an empty one is BOS.
+        The answer ends where the model ends it, before the first of the strings `stop`, after max_tokens, or where the
+        context is full.
+        seed: with the same seed and n_threads the same request has the same answer, whatever ran before it; nothing is
+        reused of earlier requests then.  None: sampled differently each time.
+        ignore_eos: tokens that end a text are like all others.
+        token_healing: a text may end within a token; the answer then begins with a token that holds the text's last
+        bytes, which are not repeated.
+        sampling: the fields of SamplingParams.
+
+        RequestError: an argument.  ContextFullError: a prompt of n_ctx tokens or more.  BackendError: logits that are
+        not finite.
+        """
+        return collect(self.stream(prompt, max_tokens, stop, seed, ignore_eos, token_healing, **sampling))
+
+    def stream(
+        self,
+        prompt: Prompt,
+        max_tokens: int = 256,
+        stop: Stops = (),
+        seed: int | None = None,
+        ignore_eos: bool = False,
+        token_healing: bool = True,
+        **sampling: Any,
+    ) -> Iterator[Chunk]:
+        """`generate` by a Chunk for each token as soon as it is known; the last has finish_reason, usage and timings.
+
+        To end early, close the iterator or drop it.  Errors in arguments are raised by the call itself.
+        """
+        self._engine.check_open()
+        ids, prefix = prompts.from_prompt(self.tokenizer, prompt), b""
+        self._check_fits(ids, self.n_ctx - 1)
+        if token_healing and isinstance(prompt, (str, bytes)):
+            ids, prefix = back_up(self.tokenizer, ids)
+        settings = self._settings(max_tokens, stop, seed, ignore_eos, sampling)
+        return stream(self._engine, self.tokenizer, Request(ids, **settings, prefix=prefix, reuse=seed is None))
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any] | None = None,
+        max_tokens: int = 256,
+        stop: Stops = (),
+        seed: int | None = None,
+        ignore_eos: bool = False,
+        **sampling: Any,
+    ) -> Completion:
+        """The assistant's answer to messages, dicts with `role` and `content`, put into words by the model's template.
+
+        Control tokens are looked for in the template's own text only.  Earlier turns that were read or generated
+        before are not read again, whether there is a seed or not: an answer depends on the course of its conversation.
+
+        RequestError: no template, or messages that it refuses.  All else as `generate`.
+        """
+        return collect(self.chat_stream(messages, tools, max_tokens, stop, seed, ignore_eos, **sampling))
+
+    def chat_stream(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any] | None = None,
+        max_tokens: int = 256,
+        stop: Stops = (),
+        seed: int | None = None,
+        ignore_eos: bool = False,
+        **sampling: Any,
+    ) -> Iterator[Chunk]:
+        """`chat` by a Chunk for each token as soon as it is known, as `stream`."""
+        self._engine.check_open()
+        ids = prompts.from_messages(self.tokenizer, self.metadata, messages, tools, self._engine.idle_ids())
+        self._check_fits(ids, self.n_ctx - 1)
+        settings = self._settings(max_tokens, stop, seed, ignore_eos, sampling)
+        return stream(self._engine, self.tokenizer, Request(ids, **settings))
+
+    def close(self) -> None:
+        """Give back memory and threads, once the step that runs has ended.  Requests under way raise RequestError."""
+        self._engine.close()
+        self._file.close()
+
+    def __enter__(self) -> "LLM":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _check_fits(self, ids: Sequence[int], room: int) -> None:
+        if len(ids) > room:
+            raise ContextFullError(f"the prompt has {len(ids)} tokens; n_ctx {self.n_ctx} leaves room for {room}")
+
+    def _settings(
+        self, max_tokens: int, stop: Stops, seed: int | None, ignore_eos: bool, names: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The fields of a Request that are the same for texts and chats, checked."""
+        known = [field.name for field in fields(SamplingParams)]
+        for name in names:
+            if name not in known:
+                close = difflib.get_close_matches(name, [*known, *OPTIONS], 1)
+                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+                raise RequestError(f"unknown option {name}; {hint}")
+        params = SamplingParams(**names, seed=seed)
+        check(params, self.n_vocab)
+        return {
+            "max_tokens": _integer("max_tokens", max_tokens, 0),
+            "stops": _stops(stop),
+            "params": params,
+            "ignore_eos": ignore_eos,
+        }
+
+
+def _context(plan: Plan, n_ctx: int | None, kv_type: str, n_batch: int) -> int:
+    if n_ctx is None:
+        return memory.default_context(plan, kv_type, n_batch)
+    n_ctx = _integer("n_ctx", n_ctx, 1)
+    if n_ctx > plan.config.context:
+        raise RequestError(f"n_ctx is {n_ctx}; the model has a context of {plan.config.context} tokens")
+    return n_ctx
+
+
+def _stops(stop: Stops) -> tuple[str, ...]:
+    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
+    if not all(isinstance(text, str) and text for text in stops):
+        raise RequestError("stop must be a string or several, none of them empty")
+    return stops
+
+
+def _integer(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """RequestError with the bounds where the value is not an integer between them."""
+    bounds = f"{least} or more" if most is None else f"{least} to {most}"
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise RequestError(f"{name} is {str(value)[:50]!r}; must be an integer, {bounds}")
+    if value < least or (most is not None and value > most):
+        raise RequestError(f"{name} is {value}; must be {bounds}")
+    return int(value)
