@@ -61,7 +61,7 @@ class Keys:
         return f"{self.arch}.{key}" in self.file.metadata
 
     def integer(self, key: str, default: int | None = None, least: int = 1, most: int = MAX_WIDTH) -> int:
-        """An integer in least..most, as must be the default; where a file gives one per layer they must all be equal."""
+        """An integer in least..most, as the default must be; one per layer will do where they are all equal."""
         name = f"{self.arch}.{key}"
         if default is not None and not self.has(key):
             value = default

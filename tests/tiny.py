@@ -1,6 +1,6 @@
 """Tiny random models: GGUF files of a few hundred kB of any architecture and tensor type, with a small vocabulary.
 
-`write` makes the file; weights are scaled so that logits have a deviation of about 2 and greedy text does not stick to one token.
+`write` makes the file; weights are scaled so that logits have a deviation of about 2 and greedy text stays lively.
 """
 
 from __future__ import annotations
