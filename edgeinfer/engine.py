@@ -29,7 +29,8 @@ class Engine:
     """Owns a backend.  All methods may be called from several threads."""
 
     def __init__(self, backend: Backend) -> None:
-        self.n_ctx, self.n_vocab, self._backend = backend.n_ctx, backend.n_vocab, backend
+        self.n_ctx, self.n_batch, self.n_vocab = backend.n_ctx, backend.n_batch, backend.n_vocab
+        self._backend = backend
         self._pool = threading.Condition()
         self._idle: list[Sequence] = []  # longest unused first
         self._busy: list[Sequence] = []
@@ -40,8 +41,8 @@ class Engine:
     def sequence(self, ids: Items[int], reuse: bool = True) -> Iterator[Sequence]:
         """A sequence of these ids, of which the backend may hold a beginning (never the last).
 
-        Waits while all are in use; BackendError where that would never end.  `reuse=False` begins at nothing, so that the
-        results depend on these ids alone.
+        Waits while all are in use; BackendError where that would never end.  `reuse=False` begins at nothing, so that
+        the results depend on these ids alone.
         """
         sequence = self._acquire(ids if reuse else ())
         keep = False
@@ -62,8 +63,8 @@ class Engine:
         Fills logits, float32[outputs, vocab]: the last `outputs` of the tokens read.  ContextFullError, BackendError.
         """
         first = len(sequence.ids) - len(logits)
-        for start in range(sequence.held, len(sequence.ids), self._backend.n_batch):
-            part = sequence.ids[start : start + self._backend.n_batch]
+        for start in range(sequence.held, len(sequence.ids), self.n_batch):
+            part = sequence.ids[start : start + self.n_batch]
             rows = logits[max(start - first, 0) : max(start + len(part) - first, 0)]
             self._step([Chunk(sequence.number, part, len(rows))], rows)
             sequence.held += len(part)
@@ -84,6 +85,7 @@ class Engine:
             if not self._closed:
                 self._closed = True
                 self._backend.close()
+                del self._backend  # and with it the KV and the views of the file, whoever still holds this engine
         with self._pool:
             self._pool.notify_all()
 

@@ -162,7 +162,7 @@ class _Run:
         return self._pick()
 
     def _heal(self) -> tuple[int, bytes] | None:
-        """Has the prompt's last bytes spelt anew; the token that goes beyond them, and its bytes that do, if one does."""
+        """Has the prompt's last bytes spelt anew; the token that goes beyond them and those bytes of it, if any."""
         prefix, left = Prefix(self._tokenizer, self._request.prefix), len(self._request.prefix)
         while left and len(self._sequence.ids) < self._engine.n_ctx:
             id = self._sampler.pick(self._logits[0], prefix.allowed())

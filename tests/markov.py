@@ -29,8 +29,10 @@ def sentence(*ids, then=EOS):
     return chain(*zip(ids, [*ids[1:], then], strict=True))
 
 
-def write(path, tokens, table, *, bos=BOS, add_bos=True, template=None, context=256, control=(), scores=None):
-    """A GGUF of model type llama's vocabulary with `tokens` as ids FIRST.., those in `control` being control tokens."""
+def write(path, tokens, table, *, add_bos=True, template=None, context=256, control=(), broken=()):
+    """A GGUF whose vocabulary is of model type llama, with `tokens` as ids FIRST.., those in `control` control tokens.
+
+    The logits after ids in `broken` are NaN."""
     texts = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *tokens]
     kinds = [2, 3, 3, *[6] * 256, *(3 if token in control else 1 for token in tokens)]
     size = len(texts)
@@ -45,17 +47,16 @@ def write(path, tokens, table, *, bos=BOS, add_bos=True, template=None, context=
     w.add_tokenizer_model("llama")
     w.add_tokenizer_pre("default")
     w.add_token_list(texts)
-    w.add_token_scores(scores or [0.0] * FIRST + [-float(i) for i in range(len(tokens))])
+    w.add_token_scores([0.0] * FIRST + [-float(i) for i in range(len(tokens))])
     w.add_token_types(kinds)
-    if bos is not None:
-        w.add_bos_token_id(bos)
+    w.add_bos_token_id(BOS)
     w.add_eos_token_id(EOS)
     w.add_unk_token_id(0)
     w.add_add_bos_token(add_bos)
     w.add_add_space_prefix(False)
     if template:
         w.add_chat_template(template)
-    for name, tensor in _tensors(size, dim, table(size)).items():
+    for name, tensor in _tensors(size, dim, table(size), list(broken)).items():
         w.add_tensor(name, tensor)
     w.write_header_to_file()
     w.write_kv_data_to_file()
@@ -64,10 +65,11 @@ def write(path, tokens, table, *, bos=BOS, add_bos=True, template=None, context=
     return path
 
 
-def _tensors(size, dim, table):
+def _tensors(size, dim, table, broken):
     head = np.zeros((size, dim), np.float32)
     head[:, :size] = table.T / np.sqrt(dim)
     tensors = {"token_embd.weight": np.eye(size, dim, dtype=np.float32), "output.weight": head}
+    tensors["token_embd.weight"][broken] = np.nan
     tensors["output_norm.weight"] = np.ones(dim, np.float32)
     for name in ("attn_norm", "ffn_norm"):
         tensors[f"blk.0.{name}.weight"] = np.ones(dim, np.float32)
