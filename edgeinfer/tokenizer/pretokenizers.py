@@ -1,7 +1,8 @@
 """The pre-tokenizers that `tokenizer.ggml.pre` names: regular expressions that cut text into words.
 
-Plain data.  No merge crosses the border of a word.  Each expression cuts what the one before left; what an expression does not match stays together.  They are
-those of the models' publishers as llama.cpp reads them: it knows no subclasses of letters, and blanks only as \\s."""
+Plain data.  No merge crosses the border of a word.  Each expression cuts what the one before left; what an expression
+does not match stays together.  They are those of the models' publishers as llama.cpp reads them: it knows no subclasses
+of letters, and blanks only as \\s."""
 
 import difflib
 import warnings
@@ -14,7 +15,8 @@ _SIGNS = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _SIGNS_SLASH = r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
 _KANA = "[一-龥\u3040-ゟ゠-ヿ]+"
 _HAN_HANGUL = "[一-龥ࠀ-一가-\ud7ff&&[^\\s]]+"
-_DIGITS_FROM_RIGHT = r"(?<=[0-9])(?=(?:[0-9]{3})+(?![0-9]))"  # matches nothing but places: cuts digits in threes
+# Matches nothing but a place: behind the first one or two digits of a number whose other digits divide into threes.
+_DIGITS_FROM_RIGHT = r"(?:(?<=^[0-9]|[^0-9][0-9])|(?<=^[0-9]{2}|[^0-9][0-9]{2}))(?=(?:[0-9]{3})+(?![0-9]))"
 
 
 def _cased(letters: str, digits: str, contraction: str) -> str:
@@ -125,7 +127,7 @@ _FAMILIES: tuple[tuple[PreTokenizer, str], ...] = (
     (PreTokenizer((_BLOOM,), drops_blanks=True), "bloom gpt3-finnish"),
     (PreTokenizer((_BLOOM,)), "poro-chat"),
     (PreTokenizer((_BLOOM, r"\p{N}")), "viking"),
-    (PreTokenizer((r"\p{N}+", _DIGITS_FROM_RIGHT)), "superbpe"),
+    (PreTokenizer((r"\p{N}+", _DIGITS_FROM_RIGHT, "[0-9]{3}(?=[0-9])")), "superbpe"),
     (PreTokenizer((*_CHAMELEON_MARKS, r"\p{N}", r"[\p{P}!-/:-@\[-`{-~]", _GPT2), add_bos=True), "chameleon"),
 )
 

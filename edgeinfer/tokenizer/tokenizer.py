@@ -54,7 +54,7 @@ class Tokenizer:
 
         What spells a control token becomes one only if `parse_special`; user-defined tokens are always found.  Bytes
         that are not UTF-8 become byte tokens in SentencePiece vocabularies.  In byte-level ones they are read as
-        U+FFFD, as llama.cpp does, or kept if `exact`: then decode gives them back, if the vocabulary has tokens for them."""
+        U+FFFD, as llama.cpp does, or kept if `exact`: then decode gives them back, where there are tokens for them."""
         return self.encode_segments([(text, parse_special)], add_special, exact=exact)
 
     def encode_segments(
@@ -80,7 +80,7 @@ class Tokenizer:
         """The bytes of `ids`, which may end amid a character.  RequestError if an id is not in 0..n_vocab-1.
 
         Without the blank that the vocabulary puts before a text.  Control tokens are left out, or spelt out if
-        `special`; then the text is as llama.cpp shows it: for some vocabularies it drops the blanks before some signs."""
+        `special`; then the text is as llama.cpp shows it: with some vocabularies it drops blanks before some signs."""
         ids = list(ids)
         if not special:
             ids = [id for id in ids if not self.is_control(id)]

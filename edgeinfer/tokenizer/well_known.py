@@ -5,28 +5,11 @@ Source: the models' chat formats; the selection equals llama.cpp's, as the confo
 # A turn or a text ends.
 END_TEXTS = tuple(
     text.encode()
-    for text in (
-        *(
-            "<|eot_id|>",
-            "<|eom_id|>",
-            "<|end_of_text|>",
-            "<|im_end|>",
-            "<|end|>",
-            "<|return|>",
-            "<|call|>",
-            "<|calls|>",
-        ),
-        *(
-            "<|flush|>",
-            "<|endoftext|>",
-            "<end_of_turn>",
-            "<end_of_utterance>",
-            "<eos>",
-            "</s>",
-            "<｜end▁of▁sentence｜>",
-        ),
-        *("<EOT>", "_<EOT>", "[EOT]", "[EOS]"),
+    for line in (
+        "<|eot_id|> <|eom_id|> <|end_of_text|> <|im_end|> <|end|> <|return|> <|call|> <|calls|> <|flush|>",
+        "<|endoftext|> <end_of_turn> <end_of_utterance> <eos> </s> <EOT> _<EOT> [EOT] [EOS] <｜end▁of▁sentence｜>",
     )
+    for text in line.split()
 )
 
 # Fill in the middle: prefix, suffix, middle, padding, repository, file; and whether generation ends there.
