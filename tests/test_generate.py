@@ -201,6 +201,6 @@ def test_timings_leave_out_what_the_caller_takes(endless, monkeypatch):
     monkeypatch.setattr(generate.time, "perf_counter", lambda: float(next(clock)))
     chunks = list(endless().stream("a", max_tokens=5, **GREEDY))
     timings = chunks[-1].timings
-    # the clock ticks once a look: start, begin and end of the prompt, first token, then begin and end of each of 4 tokens
+    # the clock ticks once a look: start, begin and end of the prompt, first token, begin and end of each of 4 tokens
     assert (timings.prompt_s, timings.first_token_s, timings.token_s) == (1, 3, 1)
     assert (timings.prompt_tokens_per_s, timings.tokens_per_s) == (2, 1)

@@ -14,7 +14,8 @@ from edgeinfer.formats import gguf
 from tests import markov, tiny
 
 GREEDY = {"temperature": 0.0, "ignore_eos": True}
-TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+TEMPLATE = """{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}
+{{- '<|im_start|>assistant\n' }}"""
 PROMPT = [*range(40, 60), 7, 9]
 
 
@@ -225,7 +226,7 @@ def test_seeded_answers_do_not_depend_on_what_ran_before(load):
 
 def test_second_turn_reads_only_what_is_new(load):
     llm = load()
-    options = {"temperature": 0.0, "logit_bias": {id: -np.inf for id in range(94, 256)}}  # no bytes that are no text alone
+    options = {"temperature": 0.0, "logit_bias": dict.fromkeys(range(94, 256), -np.inf)}  # no parts of characters
     first = llm.chat(ask("a token of the code"), max_tokens=8, **options)
     assert first.usage.completion_tokens > 2
     turns = [*ask("a token of the code"), {"role": "assistant", "content": first.text}, *ask("and so on")]
@@ -240,7 +241,8 @@ def test_spelling_of_the_model_is_kept_over_turns(tmp_path):
     a, b, ab, user, end = range(markov.FIRST, markov.FIRST + 5)
     template = "{% for m in messages %}<u>{{ m.content }}<e>{% endfor %}<u>"
     table = markov.chain((user, a), (a, b), (b, end))
-    path = markov.write(tmp_path / "m.gguf", ["a", "b", "ab", "<u>", "<e>"], table, template=template, control=("<u>", "<e>"))
+    tokens = ["a", "b", "ab", "<u>", "<e>"]
+    path = markov.write(tmp_path / "m.gguf", tokens, table, template=template, control=tokens[3:])
     with LLM(path, backend="reference") as llm:
         first = llm.chat(ask("x"), temperature=0.0, stop="q", max_tokens=2)
         assert (first.text, first.ids) == ("ab", [a, b])
@@ -318,7 +320,8 @@ def test_loading_and_closing_leaks_nothing(load):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_no_noise_at_the_interpreters_exit(paths, backend):
-    code = f"import edgeinfer; m = edgeinfer.LLM({str(paths['llama'])!r}, backend={backend!r}); s = m.stream('a'); next(s)"
+    arguments = f"{str(paths['llama'])!r}, backend={backend!r}"
+    code = f"import edgeinfer; m = edgeinfer.LLM({arguments}); s = m.stream('a'); next(s)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
