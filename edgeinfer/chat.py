@@ -5,6 +5,7 @@ the assistant said) may write control tokens.  `render_segments` tells them apar
 with an otherwise unused character, the marker, behind every typed character that could begin a control token.
 """
 
+import collections
 import datetime
 import itertools
 import re
@@ -62,23 +63,23 @@ def render_segments(
     `special`: the texts of the control tokens.  Segments meet only at control tokens, so that encoding them one by one
     gives the ids of the whole.  Variables named *_token are the template's own; all others count as typed."""
     now = now or datetime.datetime.now()
-    inputs = {"messages": messages, "tools": tools, **variables}
-
-    def rendered(inputs: dict[str, Any]) -> str:
-        return render(template, add_generation_prompt=add_generation_prompt, now=now, **inputs)
-
-    text = rendered(inputs)
     controls = _Controls(special)
+    inputs = {"messages": messages, "tools": tools, **variables}
     typed: list[str] = []
 
     def note(string: str) -> str:
         typed.append(string)
         return string
 
+    def rendered(change: Callable[[str], str]) -> str:
+        return render(template, add_generation_prompt=add_generation_prompt, now=now, **_retyped(inputs, change))
+
+    text = render(template, add_generation_prompt=add_generation_prompt, now=now, **inputs)
     _retyped(inputs, note)
     if not any(controls.first.search(string) for string in typed):
         return [(text, True)] if text else []
-    return _split(text, controls, _typed_starts(text, rendered, inputs, controls, _unused([template, text, *typed])))
+    marker = _unused([template, text, *typed])
+    return _split(text, controls, _typed_starts(text, rendered, controls, typed, marker))
 
 
 class _Controls:
@@ -100,37 +101,48 @@ class _Controls:
             if end := self.end(text, match.start()):
                 yield match.start(), end
 
+    def marked(self, text: str, marker: str, whole: bool) -> str:
+        """The text with a marker behind each character that begins a control token or, unless whole, could do so."""
+
+        def behind(match: re.Match[str]) -> str:
+            return match[0] + marker if not whole or self.end(text, match.start()) else match[0]
+
+        return self.first.sub(behind, text)
+
 
 def _typed_starts(
-    text: str,
-    rendered: Callable[[dict[str, Any]], str],
-    inputs: dict[str, Any],
-    controls: _Controls,
-    marker: str,
+    text: str, rendered: Callable[[Callable[[str], str]], str], controls: _Controls, typed: list[str], marker: str
 ) -> set[int]:
-    """Places in the rendered text where a typed character could begin a control token.
+    """Places in the rendered text where typed characters begin what could be a control token.
 
-    Marking every such character also finds control tokens that a template joins from typed parts.  Some templates look
-    for markup like <tool_response> in what is typed, and would not see it marked: then only whole control tokens are
-    marked.  Where a template acts even on these, a control token that was typed anywhere counts as typed everywhere."""
-    found: set[str] = set()
+    Marking every character that could begin one finds also those that a template joins from typed parts.  Some
+    templates look for markup like <tool_response> in what is typed and miss it when it is marked: then only whole
+    control tokens are marked.  Some act even on those: then what was typed anywhere counts as typed everywhere.  In
+    both cases, so does a control token of which there are more than in the first marked text, where all are the
+    template's own."""
 
-    def mark_all(string: str) -> str:
-        return controls.first.sub(lambda match: match[0] + marker, string)
-
-    def mark_whole(string: str) -> str:
-        found.update(string[start:end] for start, end in controls.spans(string))
-        whole = {start for start, _ in controls.spans(string)}
-        return controls.first.sub(lambda match: match[0] + marker * (match.start() in whole), string)
-
-    for mark in (mark_all, mark_whole):
+    def marked(whole: bool) -> tuple[str, set[int] | None]:
         try:
-            marked = rendered(_retyped(inputs, mark))
+            result = rendered(lambda string: controls.marked(string, marker, whole))
         except RequestError:
-            continue
-        if marked.replace(marker, "") == text:
-            return {match.start() - 1 - before for before, match in enumerate(re.finditer(marker, marked))}
-    return {start for start, end in controls.spans(text) if text[start:end] in found}
+            return "", None
+        if result.replace(marker, "") != text:
+            return result, None
+        places = (match.start() - 1 - before for before, match in enumerate(re.finditer(marker, result)))
+        # a template that cuts the marked character off leaves the marker behind another one
+        return result, {place for place in places if place >= 0 and controls.first.match(text, place)}
+
+    template_only, starts = marked(whole=False)
+    if starts is not None:
+        return starts
+    own = collections.Counter(template_only[start:end] for start, end in controls.spans(template_only))
+    spans = {start: text[start:end] for start, end in controls.spans(text)}
+    _, starts = marked(whole=True)
+    if starts is None:
+        found = {string[start:end] for string in typed for start, end in controls.spans(string)}
+        starts = {start for start, token in spans.items() if token in found}
+    left = collections.Counter(token for start, token in spans.items() if start not in starts)
+    return starts | {start for start, token in spans.items() if left[token] > own[token]}
 
 
 def _split(text: str, controls: _Controls, typed: set[int]) -> list[tuple[str, bool]]:
@@ -159,7 +171,7 @@ def _retyped(inputs: dict[str, Any], change: Callable[[str], str]) -> dict[str, 
             return change(value)
         if isinstance(value, Mapping):
             return {walk(key): walk(item) for key, item in value.items()}
-        return [walk(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return type(value)(map(walk, value)) if type(value) in (list, tuple) else value
 
     def message(fields: Mapping[str, Any]) -> dict[str, Any]:
         said = fields["role"] == "assistant"

@@ -139,7 +139,8 @@ def largest(logits: np.ndarray, n: int) -> np.ndarray:
         places = np.flatnonzero(logits >= bound)
     else:
         places = np.arange(len(logits))
-    return places[_falling(logits[places])[:n]]
+    found: np.ndarray = places[_falling(logits[places])[:n]]
+    return found
 
 
 def _falling(logits: np.ndarray) -> np.ndarray:

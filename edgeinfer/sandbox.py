@@ -23,7 +23,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from edgeinfer.errors import FormatError, RequestError
 
 ALLOWANCE = 1 << 29  # characters that one render may move in total
-STEP = 1 << 9  # what an iteration or a call costs, in characters
+STEP = 1 << 9  # what an iteration costs, in characters
+CALL = 1 << 11  # what a call or a filter costs
+ITEM = 1 << 3  # what an item of a list costs that is handed to one
 LONGEST = 1 << 24  # characters of any one text: more than the largest contexts hold
 # Built-ins whose result can be as long as the product of two of their arguments, and those that write nested values.
 MULTIPLIERS = frozenset("batch center expandtabs indent join ljust replace rjust slice tojson wordwrap zfill".split())
@@ -101,12 +103,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return value
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if isinstance(left, int) and isinstance(right, int):
-            if operator != "+":  # long numbers: bits of the result, squared, is what arithmetic costs
-                bits = left.bit_length() * abs(right) if operator == "**" else left.bit_length() + right.bit_length()
-                self.spend(bits * bits)
-        else:
-            self.spend(_length(left) + _length(right) if operator == "+" else _count(left) * _count(right))
+        self.spend(_operation(operator, left, right))
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -121,9 +118,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """The price of calling the built-in `name` ("" for others) with these values."""
         if name in MULTIPLIERS:
             longest, second, *_ = *sorted((_count(value, name in WRITERS) for value in values), reverse=True), 1
-            self.spend(STEP + longest * second)
+            self.spend(CALL + longest * second)
         else:
-            self.spend(STEP + sum(_weight(value) if name in WRITERS else _length(value) for value in values))
+            self.spend(CALL + sum(_weight(value) if name in WRITERS else _length(value) for value in values))
 
     def _charged(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -188,8 +185,10 @@ def _too_long() -> TemplateRuntimeError:
 
 
 def _length(value: Any) -> int:
-    """Items of a text or sequence, 1 for everything else."""
-    return len(value) if isinstance(value, (str, list, tuple, dict, range)) else 1
+    """What a text or a sequence weighs, its items uncounted; 1 for everything else."""
+    if isinstance(value, str):
+        return len(value)
+    return ITEM * len(value) if isinstance(value, (list, tuple, dict, range)) else 1
 
 
 def _count(value: Any, written: bool = False) -> int:
@@ -197,6 +196,17 @@ def _count(value: Any, written: bool = False) -> int:
     if isinstance(value, int):
         return max(1, abs(value))
     return max(1, _weight(value) if written else _length(value))
+
+
+def _operation(operator: str, left: Any, right: Any) -> int:
+    """The price of `left + right`, `left * right` or `left ** right`."""
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        if operator == "+" or isinstance(left, float) or isinstance(right, float):
+            return 0
+        # arithmetic with long integers costs about the square of the result's bits
+        bits = left.bit_length() * abs(right) if operator == "**" else left.bit_length() + right.bit_length()
+        return bits * bits
+    return _length(left) + _length(right) if operator == "+" else _count(left) * _count(right)
 
 
 def _weight(value: Any) -> int:
