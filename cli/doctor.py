@@ -81,20 +81,32 @@ def _cpu_name() -> str:
 def _kernels() -> Facts:
     """The tier of kernels that runs here and why, or what keeps them from running."""
     try:
-        from edgeinfer.simd_kernels import cpu
+        from edgeinfer.simd_kernels import cpu, pack
 
         host = cpu.host()
     except (EdgeInferError, ImportError) as error:
         return {"problem": str(error)}
-    return {"tier": host.tier.name, "reason": host.reason, "features": list(host.features)}
+    folder = pack.Pack(host.tier, catalog.home() / "kernels").folder
+    return {
+        "tier": host.tier.name,
+        "reason": host.reason,
+        "features": list(host.features),
+        "folder": str(folder),
+        "writable": _writable(folder),
+        "built": len(list(folder.glob("*.o"))),
+    }
 
 
 def _models() -> Facts:
     """The store of models: where it is, whether it can be written, what is in it."""
-    store = catalog.store()
-    here = next(folder for folder in (store, *store.parents) if folder.exists())
     return {
-        "folder": str(store),
-        "writable": here.is_dir() and os.access(here, os.W_OK | os.X_OK),
+        "folder": str(catalog.store()),
+        "writable": _writable(catalog.store()),
         "installed": [entry.name for entry in catalog.entries() if entry.stored],
     }
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be put into `folder`, which may have to be made first."""
+    here = next(path for path in (folder, *folder.parents) if path.exists())
+    return here.is_dir() and os.access(here, os.W_OK | os.X_OK)

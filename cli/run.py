@@ -41,7 +41,7 @@ def command(
 
     A single argument is MODEL if it is a file or a name in the catalog, and PROMPT if it holds a space.
     Without MODEL the catalog's default runs, fetched on first use.  Piped input is the prompt, or follows PROMPT
-    after an empty line.
+    after an empty line.  An answer ends where the model ends it, with --raw after 256 tokens, unless -n is given.
     """
     name, prompt = _model_and_prompt([word for word in (first, second) if word is not None], model, prompt)
     terminal = sys.stdin is not None and sys.stdin.isatty()
@@ -57,7 +57,10 @@ def command(
     from edgeinfer import LLM
 
     with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend) as llm:
-        asker = Asker(llm, raw or not _has_template(llm), stats, settings)
+        raw = raw or _lacks_template(llm, system)
+        if not raw:
+            settings.setdefault("max_tokens", llm.n_ctx)  # an answer has an end; a text continued has none
+        asker = Asker(llm, raw, stats, settings)
         messages = [] if system is None else [{"role": "system", "content": _text(system)}]
         if terminal and prompt is None:
             from edgeinfer.cli.chat import converse
@@ -106,20 +109,25 @@ def _names_model(word: str) -> bool:
 
 def _resolved(name: str | None) -> Path:
     """The model's file; a model of the catalog is fetched on first use."""
-    entry = catalog.default() if name is None else catalog.find(name)
-    if entry is None or entry.stored or (name is not None and os.path.isfile(name)):
-        return catalog.resolve(name or entry.name)
-    from edgeinfer.cli.pull import fetch
+    if name is None:
+        name = catalog.default().name
+    elif os.path.isfile(name):
+        return Path(name)
+    if (entry := catalog.find(name)) and not entry.stored:
+        from edgeinfer.cli.pull import fetch
 
-    return fetch(entry)
+        return fetch(entry)
+    return catalog.resolve(name)
 
 
-def _has_template(llm: "LLM") -> bool:
-    """Whether the model can chat; says what happens instead where it cannot."""
-    has = "tokenizer.chat_template" in llm.metadata
-    if not has:
-        say("this model has no chat template: it continues the text instead of answering it (as with --raw)")
-    return has
+def _lacks_template(llm: "LLM", system: str | None) -> bool:
+    """Whether the model cannot chat; says what happens instead.  RequestError where a system message would be lost."""
+    if "tokenizer.chat_template" in llm.metadata:
+        return False
+    if system is not None:
+        raise RequestError("--system needs a chat template, and this model has none")
+    say("this model has no chat template: it continues the text instead of answering it (as with --raw)")
+    return True
 
 
 def _with_piped(prompt: str | None) -> str | None:

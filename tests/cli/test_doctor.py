@@ -7,7 +7,15 @@ import platform
 def test_the_report_in_words(edgeinfer):
     done = edgeinfer("doctor")
     assert (done.returncode, done.stderr) == (0, "")
-    for word in ("versions:", "numba", "cpu", "threads used", "tier", "writable", edgeinfer.environment["EDGEINFER_HOME"]):
+    for word in (
+        "versions:",
+        "numba",
+        "cpu",
+        "threads used",
+        "tier",
+        "writable",
+        edgeinfer.environment["EDGEINFER_HOME"],
+    ):
         assert word in done.stdout
 
 
@@ -23,6 +31,7 @@ def test_the_cap_of_the_instruction_set_is_shown(edgeinfer):
     edgeinfer.environment["EDGEINFER_ISA"] = "portable"
     kernels = json.loads(edgeinfer("doctor", "--json").stdout)["kernels"]
     assert kernels["tier"] == "portable" and "EDGEINFER_ISA" in kernels["reason"]
+    assert kernels["writable"] is True and kernels["built"] == 0
 
 
 def test_a_wrong_cap_is_a_problem_the_report_shows(edgeinfer):

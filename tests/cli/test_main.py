@@ -55,4 +55,13 @@ def test_help_imports_nothing_heavy(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     loaded = set(done.stderr.split())
     assert "typer" in loaded and done.returncode == 0
-    assert not loaded & {"numpy", "numba", "rich", "jinja2", "tokenizers", "psutil", "edgeinfer.llm", "edgeinfer.formats"}
+    assert not loaded & {
+        "numpy",
+        "numba",
+        "rich",
+        "jinja2",
+        "tokenizers",
+        "psutil",
+        "edgeinfer.llm",
+        "edgeinfer.formats",
+    }

@@ -1,0 +1,170 @@
+"""`edgeinfer run` with a prompt: what is a model and what a prompt, what goes where, and how it ends."""
+
+import json
+import resource
+import signal
+
+import pytest
+
+from tests import markov
+
+A, B, C = range(markov.FIRST, markov.FIRST + 3)
+TOKENS = [" alpha", " beta", " gamma"]
+PLAIN = "{% for message in messages %}{{ message.content }}{% endfor %}"
+AFTER_O = markov.sentence(markov.BYTES + ord("o"), A, B, C)
+FOREVER = markov.chain((markov.BYTES + ord("o"), A), (A, A))
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Answers what ends with an o with " alpha beta gamma"."""
+    return markov.write(tmp_path / "m.gguf", TOKENS, AFTER_O, template=PLAIN)
+
+
+@pytest.fixture
+def run(edgeinfer):
+    """`edgeinfer run` on the reference backend, always taking the likeliest token."""
+
+    def call(*arguments, input=""):
+        return edgeinfer("run", "--backend", "reference", "--temp", "0", *arguments, input=input)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "arguments", [["{m}", "please go"], ["-m", "{m}", "go"], ["{m}", "-p", "go"], ["-m", "{m}", "-p", "go"]]
+)
+def test_an_answer_goes_to_stdout_and_nothing_else(run, model, arguments):
+    done = run(*(argument.format(m=model) for argument in arguments))
+    assert (done.returncode, done.stdout, done.stderr) == (0, " alpha beta gamma\n", "")
+
+
+def test_piped_input_is_the_prompt(run, model):
+    assert run(model, input="go\n").stdout == " alpha beta gamma\n"
+
+
+def test_piped_input_follows_the_prompt_after_an_empty_line(run, tmp_path):
+    echo = markov.write(tmp_path / "m.gguf", TOKENS, AFTER_O, template="{{ raise_exception(messages[0].content) }}")
+    done = run(echo, "Say it:", input="all of\nthis\n")
+    assert done.returncode == 2 and "Say it:" in done.stderr
+    answer = run(markov.write(tmp_path / "n.gguf", TOKENS, AFTER_O, template=PLAIN), "x", input="\ngo\n").stdout
+    assert answer == " alpha beta gamma\n"
+
+
+def test_empty_input_ends_at_once(run, model):
+    done = run(model)
+    assert (done.returncode, done.stdout) == (0, "") and "standard input is empty" in done.stderr
+
+
+def test_a_model_without_template_says_so_and_continues(run, tmp_path):
+    done = run(markov.write(tmp_path / "m.gguf", TOKENS, AFTER_O), "go")
+    assert (done.returncode, done.stdout) == (0, " alpha beta gamma\n")
+    assert "no chat template" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_raw_leaves_the_template_out(run, tmp_path):
+    path = markov.write(tmp_path / "m.gguf", TOKENS, AFTER_O, template="{{ messages[0].content }}x")
+    assert run(path, "go").stdout != " alpha beta gamma\n"
+    done = run(path, "go", "--raw")
+    assert (done.stdout, done.stderr) == (" alpha beta gamma\n", "")
+
+
+def test_the_system_message_comes_first(run, tmp_path):
+    path = markov.write(
+        tmp_path / "m.gguf", TOKENS, AFTER_O, template="{{ messages[0].role }} {{ messages[0].content }}"
+    )
+    assert run(path, "x", "--system", "go").stdout == " alpha beta gamma\n"
+
+
+def test_limits_and_stop_texts(run, model):
+    assert run(model, "go", "-n", "2").stdout == " alpha beta\n"
+    assert run(model, "go", "--stop", "zzz", "--stop", "a ga").stdout == " alpha bet\n"
+
+
+def test_a_seed_repeats_and_none_varies(edgeinfer, tmp_path):
+    path = markov.write(tmp_path / "m.gguf", TOKENS, markov.chain(), template=PLAIN)
+    texts = [
+        json.loads(edgeinfer("run", path, "go", "-n", "8", "--backend", "reference", "--json", *seed).stdout)["ids"]
+        for seed in (["--seed", "5"], ["--seed", "5"], ["--seed", "6"], [], [])
+    ]
+    assert texts[0] == texts[1] and len({tuple(ids) for ids in texts}) == 4
+
+
+def test_json_has_all_about_the_answer(run, model):
+    done = run(model, "go", "--json")
+    answer = json.loads(done.stdout)
+    assert (answer["model"], answer["text"], answer["ids"]) == ("m.gguf", " alpha beta gamma", [A, B, C])
+    assert answer["finish_reason"] == "stop" and done.stderr == ""
+    assert answer["usage"]["prompt_tokens"] == 3 and answer["usage"]["completion_tokens"] == 3
+    assert answer["timings"]["first_token_s"] > 0
+
+
+def test_statistics_go_to_stderr(run, model):
+    done = run(model, "go", "--stats")
+    assert done.stdout == " alpha beta gamma\n"
+    assert "prompt 3 tokens" in done.stderr and "answer 3 tokens" in done.stderr and "ended by stop" in done.stderr
+
+
+def test_a_word_that_is_neither_model_nor_prompt_is_the_users_mistake(edgeinfer):
+    assert "did you mean 'smollm2'?; if it is what you want to ask: -p smolm2" in edgeinfer.fails(2, "run", "smolm2")
+    assert "neither a file nor a model" in edgeinfer.fails(2, "run", "-m", "nobody", "-p", "go")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--raw", "--system", "x"], "--system"),
+        (["--temp", "-1"], "temperature"),
+        (["--top-p", "1.5"], "top_p"),
+        (["-n", "-5"], "max_tokens"),
+        (["--threads", "0"], "n_threads"),
+        (["--ctx", "0"], "n_ctx"),
+        (["--kv-type", "q9"], "q9"),
+    ],
+)
+def test_impossible_settings_are_the_users_mistake(edgeinfer, model, arguments, words):
+    if arguments[0] != "--kv-type":  # the reference has only one
+        arguments = [*arguments, "--backend", "reference"]
+    assert words in edgeinfer.fails(2, "run", model, "go", *arguments)
+
+
+def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(edgeinfer, model):
+    error = edgeinfer.fails(2, "run", model, "o" * 100, "--ctx", "16", "--backend", "reference")
+    assert "101" in error and "16" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("missing.gguf", None, "No such file"),
+        ("lfs.gguf", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 98362432\n", "git-lfs"),
+        ("text.gguf", b"Once upon a time\n" * 99, "GGUF"),
+        ("empty.gguf", b"", "empty"),
+        ("half.gguf", b"GGUF\x03\x00\x00\x00", "header"),
+        (".", None, "directory"),
+    ],
+)
+def test_a_bad_file_is_one_line_in_less_than_a_second(edgeinfer, tmp_path, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert words in edgeinfer.fails(1, "run", tmp_path / name, "go")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+
+
+def test_ctrl_c_ends_an_answer_with_130(edgeinfer, tmp_path):
+    path = markov.write(tmp_path / "m.gguf", TOKENS, FOREVER, template=PLAIN, context=100_000)
+    with edgeinfer.start("run", path, "go", "--backend", "reference", "--temp", "0") as process:
+        assert process.stdout.read(12) == " alpha alpha"
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (130, "") and rest.endswith("\n")
+
+
+def test_a_reader_that_leaves_ends_it_quietly(edgeinfer, tmp_path):
+    path = markov.write(tmp_path / "m.gguf", TOKENS, FOREVER, template=PLAIN, context=100_000)
+    with edgeinfer.start("run", path, "go", "--backend", "reference", "--temp", "0") as process:
+        assert process.stdout.read(6) == " alpha"
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(20)) == ("", 141)

@@ -1,0 +1,55 @@
+"""What `edgeinfer show` says of good, strange and bad files."""
+
+import json
+
+from edgeinfer import memory, plan
+from edgeinfer.formats import gguf
+from tests import markov, tiny
+
+
+def test_the_facts_of_a_file(edgeinfer, tmp_path):
+    path = tiny.write(tmp_path / "m.gguf", types={"token_embd": "Q8_0", "": "Q4_0"})
+    shown = json.loads(edgeinfer("show", path, "--json").stdout)
+    assert shown["architecture"] == "llama" and shown["layers"] == 2 and shown["context"] == 256
+    assert shown["bytes"] == path.stat().st_size and shown["chat_template"] is False
+    with gguf.open(path) as file:
+        assert sum(shown["tensors"].values()) == len(file.tensors)
+        assert shown["parameters"] == sum(
+            tensor.data.size // tensor.type.bytes * tensor.type.block for tensor in file.tensors.values()
+        )
+    assert shown["tensors"] == {"Q4_0": 15, "F32": 5, "Q8_0": 1}
+
+
+def test_memory_is_that_of_the_context_asked_for(edgeinfer, tmp_path):
+    path = tiny.write(tmp_path / "m.gguf", "gemma3")
+    with gguf.open(path) as file:
+        traced = plan.trace(file)
+    for arguments, n_ctx, kv_type in [([], 256, "f16"), (["--ctx", "64", "--kv-type", "f32"], 64, "f32")]:
+        need = json.loads(edgeinfer("show", path, "--json", *arguments).stdout)["memory"]
+        assert (need["context"], need["kv_bytes"]) == (n_ctx, memory.kv_bytes(traced, kv_type, n_ctx, 512))
+
+
+def test_the_facts_in_words(edgeinfer, tmp_path):
+    path = markov.write(tmp_path / "m.gguf", ["a"], markov.chain(), template="{{ messages[0].content }}")
+    done = edgeinfer("show", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert lines["architecture"].startswith("llama; layers 1") and lines["tensors"] == "12 F32"
+    assert lines["context"] == "256 tokens" and lines["chat"] == "template  yes" and lines["licence"] == "not stated"
+    assert "KV in f16" in lines["memory"]
+
+
+def test_a_model_that_cannot_run_is_shown_with_the_reason(edgeinfer, tmp_path):
+    def other(keys, tensors):
+        keys["general.architecture"] = "zzz"
+
+    shown = json.loads(edgeinfer("show", tiny.write(tmp_path / "m.gguf", edit=other), "--json").stdout)
+    assert shown["architecture"] == "zzz" and "'zzz'" in shown["cannot_run"] and "llama" in shown["cannot_run"]
+
+
+def test_an_unknown_kv_type_is_the_users_mistake(edgeinfer, tmp_path):
+    assert "'q9'" in edgeinfer.fails(2, "show", tiny.write(tmp_path / "m.gguf"), "--kv-type", "q9")
+
+
+def test_a_model_that_is_not_pulled_is_not_fetched(edgeinfer):
+    assert "edgeinfer pull smollm2-135m-instruct" in edgeinfer.fails(2, "show", "smollm2")
