@@ -26,31 +26,44 @@ class Vocabulary(Protocol):
     def is_control(self, id: int, /) -> bool: ...
 
 
-# Ids of the text tokens by their first two bytes (or their only one): to sort a whole vocabulary would take too long.
-_Heads = dict[bytes, np.ndarray]
-_known: "weakref.WeakKeyDictionary[Vocabulary, _Heads]" = weakref.WeakKeyDictionary()
+class _Index:
+    """The tokens by their first two bytes (or their only one): to sort a whole vocabulary would take too long."""
 
-
-def _heads(tokenizer: Vocabulary) -> _Heads:
-    heads = _known.get(tokenizer)
-    if heads is None:
-        lists = collections.defaultdict(list)
-        token_bytes, is_control = tokenizer.token_bytes, tokenizer.is_control
+    def __init__(self, tokenizer: Vocabulary) -> None:
+        heads = collections.defaultdict(list)
+        token_bytes = tokenizer.token_bytes
         for id in range(tokenizer.n_vocab):
-            if not is_control(id):
-                lists[token_bytes(id)[:2]].append(id)
-        heads = {head: np.array(ids, dtype=np.int64) for head, ids in lists.items() if head}
-        _known[tokenizer] = heads
-    return heads
+            heads[token_bytes(id)[:2]].append(id)
+        self.heads = {head: np.array(ids, dtype=np.int64) for head, ids in heads.items() if head}
+        self._of_byte: dict[bytes, np.ndarray] = {}
+
+    def of_byte(self, tokenizer: Vocabulary, byte: bytes) -> np.ndarray:
+        """Rising ids i64[n] of the text tokens that start with the byte: for a space, half of the vocabulary."""
+        ids = self._of_byte.get(byte)
+        if ids is None:
+            ids = np.sort(np.concatenate([ids for head, ids in self.heads.items() if head[:1] == byte]))
+            ids = ids[[not tokenizer.is_control(id) for id in ids.tolist()]]
+            self._of_byte[byte] = ids
+        return ids
+
+
+_indexes: "weakref.WeakKeyDictionary[Vocabulary, _Index]" = weakref.WeakKeyDictionary()
+
+
+def _index(tokenizer: Vocabulary) -> _Index:
+    index = _indexes.get(tokenizer)
+    if index is None:
+        index = _indexes[tokenizer] = _Index(tokenizer)
+    return index
 
 
 def _related(tokenizer: Vocabulary, text: bytes) -> Iterator[tuple[int, bytes]]:
-    """The tokens that start with `text` or are a beginning of it, and their bytes."""
-    heads = _heads(tokenizer)
+    """The text tokens that start with `text` or are a beginning of it, and their bytes."""
+    heads = _index(tokenizer).heads
     for head in [text[:1], text[:2]] if len(text) > 1 else [head for head in heads if head[:1] == text]:
         for id in heads[head].tolist() if head in heads else ():
             token = tokenizer.token_bytes(id)
-            if token.startswith(text) or text.startswith(token):
+            if (token.startswith(text) or text.startswith(token)) and not tokenizer.is_control(id):
                 yield id, token
 
 
@@ -88,9 +101,8 @@ class Prefix:
         remaining = self._prefix[self._place :]
         if not remaining:
             return None
-        if len(remaining) == 1:  # as many as half the vocabulary, for a space
-            heads = _heads(self._tokenizer)
-            return np.sort(np.concatenate([ids for head, ids in heads.items() if head[:1] == remaining]))
+        if len(remaining) == 1:
+            return _index(self._tokenizer).of_byte(self._tokenizer, remaining)
         return np.sort(np.fromiter(self._choices(self._place), dtype=np.int64))
 
     def advance(self, id: int) -> None:

@@ -99,15 +99,6 @@ def _bias(value: object) -> dict[int, float] | None:
     return bias or None
 
 
-def from_names(values: Mapping[str, object]) -> SamplingParams:
-    """SamplingParams of the values given by name.  RequestError where a name is none of its fields."""
-    names = [field.name for field in fields(SamplingParams)]
-    for name in values:
-        if name not in names:
-            raise RequestError(f"{str(name)[:50]!r} is no sampling parameter; there are {', '.join(names)}")
-    return SamplingParams(**values)  # type: ignore[arg-type]  # it checks the types itself
-
-
 def check(params: SamplingParams, n_vocab: int) -> None:
     """RequestError naming a token id of logit_bias that the vocabulary does not have."""
     for id in params.logit_bias or ():
