@@ -1,4 +1,4 @@
-"""`edgeinfer pull` end to end, with the package index played by a folder of wheels or by a server that never answers."""
+"""`edgeinfer pull` end to end; a folder of wheels or a server that never answers plays the package index."""
 
 import os
 import signal

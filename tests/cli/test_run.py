@@ -70,10 +70,9 @@ def test_raw_leaves_the_template_out(run, tmp_path):
 
 
 def test_the_system_message_comes_first(run, tmp_path):
-    path = markov.write(
-        tmp_path / "m.gguf", TOKENS, AFTER_O, template="{{ messages[0].role }} {{ messages[0].content }}"
-    )
-    assert run(path, "x", "--system", "go").stdout == " alpha beta gamma\n"
+    template = "{{ messages[0].role }} {{ messages[0].content }}"
+    path = markov.write(tmp_path / "m.gguf", TOKENS, AFTER_O, template=template)
+    assert run(path, "x", "--system", "go").stdout == " alpha beta gamma\n" != run(path, "x").stdout
 
 
 def test_limits_and_stop_texts(run, model):
