@@ -50,6 +50,7 @@ class Node:
     helpers: dict[str, str] = dataclasses.field(default_factory=dict)  # field -> kernel whose address goes there
     counter: bool = False
     wait: bool = False  # the workers wait for each other after it
+    chain: int = 0  # nodes from here on that do each row on its own
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Lowering:
         final.root.logits = True
         slots = place(self.nodes)
         mark_waits(self.nodes)
+        mark_chains(self.nodes)
         return Lowered(self.nodes, slots, self.ropes, self.keep)
 
     # one method for each op kind
@@ -96,7 +98,8 @@ class Lowering:
             "group": layout.group(tensor.type.name),
             "scale_f32": op.attrs["scale"],
         }
-        self.emit(op, f"embed.{'float' if floating else 'quantised'}", record.EMBED, fields, {}, {"unpack": f"unpack.{tensor.type.name}"})
+        kernel, helpers = f"embed.{'float' if floating else 'quantised'}", {"unpack": f"unpack.{tensor.type.name}"}
+        self.emit(op, kernel, record.EMBED, fields, {}, helpers, alone=False)  # as it uses its worker's scratch
 
     def norm(self, op: Op) -> None:
         size = op.attrs["size"]
@@ -251,6 +254,19 @@ def mark_waits(nodes: list[Node]) -> None:
     nodes[-1].wait = True
 
 
+def mark_chains(nodes: list[Node]) -> None:
+    """Mark where runs of nodes begin that do each row on its own and need no wait between them."""
+    first: Node | None = None
+    for node in nodes:
+        if not node.alone or (first and first.rows != node.rows):
+            first = None
+        if node.alone:
+            first = first or node
+            first.chain += 1
+            if node.wait:
+                first = None
+
+
 def identity(buffer: Buffer) -> tuple[str, int]:
     root = buffer.root
     if root.logits:
@@ -273,6 +289,6 @@ def resolve(
             fields[name] = kernels[helper] if helper in kernels else places[helper]
         if node.counter:
             fields["counter"] = counter()
-        numbers = node.record.write(kernel=kernels[node.kernel], wait=int(node.wait), count=counts[node.rows], **fields)
+        numbers = node.record.write(kernel=kernels[node.kernel], wait=int(node.wait), chain=node.chain, count=counts[node.rows], **fields)
         row[: len(numbers)] = numbers
     return out

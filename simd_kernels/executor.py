@@ -5,15 +5,35 @@ from edgeinfer.simd_kernels.layout import SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_AS
 from edgeinfer.simd_kernels.record import OP_BYTES
 
 PATIENCE = 2000  # pauses before stepping aside: some 20 us
+CHAINED_ROWS = 16  # rows a worker takes through a chain of operations at a time, so that they stay in its cache
 
 
 def run(e: Emitter, ops: Value, count: Value, step: Value, thread: Value, threads: Value, sync: Value) -> None:
     """Run `count` operations at `ops` as worker `thread` of `threads`."""
-    with e.loop(0, count) as i:
-        op = ops + i * OP_BYTES
-        e.jump(e.field(op, 0), op, step, thread, threads)
-        with e.when((e.field(op, 1) > 0) & (threads > 1)):
+    done = e.var(I64)
+    with e.forever() as leave:
+        leave(done.get() >= count)
+        op = ops + done.get() * OP_BYTES
+        chain = e.field(op, 3)
+        with e.when(chain > 1):
+            run_chain(e, op, chain, step, thread, threads)
+        with e.when(chain <= 1):
+            e.jump(e.field(op, 0), op, step, thread, threads)
+        done.set(done.get() + e.select(chain > 1, chain, 1))
+        last = ops + (done.get() - 1) * OP_BYTES
+        with e.when((e.field(last, 1) > 0) & (threads > 1)):
             barrier(e, threads, sync)
+
+
+def run_chain(e: Emitter, first: Value, length: Value, step: Value, thread: Value, threads: Value) -> None:
+    """Take a few rows through all operations of a chain, then the next few.
+
+    An operation's share of rows follows from a worker's number and their count, so smaller shares are more workers."""
+    rows = e.load(e.field(first, 2), I64)
+    turns = (rows + (threads * CHAINED_ROWS - 1)) / (threads * CHAINED_ROWS)
+    with e.loop(0, turns) as turn, e.loop(0, length) as i:
+        op = first + i * OP_BYTES
+        e.jump(e.field(op, 0), op, step, thread * turns + turn, threads * turns)
 
 
 def barrier(e: Emitter, threads: Value, sync: Value) -> None:

@@ -36,7 +36,7 @@ def table() -> dict[str, tuple[int, Body]]:
         **{name: (4, body) for name, body in operations.items()},
         **{f"dot.{name}": (6, t.dot) for name, t in types.items()},
         **{f"unpack.{name}": (5, t.unpack) for name, t in types.items()},
-        **{t.name: (9, t.body) for t in TILES},
+        **{t.name: (8, t.body) for t in TILES},
         "tile.float": (5, tile.tile_float),
         "transpose": (4, tile.transpose),
         "run": (6, executor.run),

@@ -95,13 +95,14 @@ def float_panel(e: Emitter, r, scratch: Value, first: Value, k: Value, depth: Va
 
 
 def sweep_codes(e: Emitter, r, scratch: Value, out: Value, t: Value, k: Value, depth: Value) -> None:  # type: ignore[no-untyped-def]
-    x = r.x + t * r.x_stride
-    d = x + r.cols
-    behind = d + (r.cols >> 3)  # sums over 32 codes, and behind them those over 16
-    over_16 = e.select(r.group.equals(16), r.cols >> 3, 0)
-    sums = behind + over_16 + (k / r.group) * 4
-    codes, scales, minimums = panel_parts(e, scratch)
-    e.jump(r.tile, codes, scales, minimums, x + k, d + (k >> 3), sums, r.x_stride, depth, out)
+    """Pass one tile of tokens; in it, scales lie behind the codes, then sums over 32 codes, then sums over 16 (rows.quantise)."""
+    n = e.tier.tile_tokens
+    tile = r.x + t * r.x_stride
+    d = tile + r.cols * n
+    eighth = (r.cols >> 3) * n
+    over_16 = e.select(r.group.equals(16), eighth, 0)
+    sums = d + eighth + over_16 + (k / r.group) * (4 * n)
+    e.jump(r.tile, *panel_parts(e, scratch), tile + k * n, d + (k >> 3) * n, sums, depth, out)
 
 
 def sweep_floats(e: Emitter, r, scratch: Value, out: Value, t: Value, k: Value, depth: Value) -> None:  # type: ignore[no-untyped-def]

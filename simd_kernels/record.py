@@ -1,7 +1,7 @@
 """Records: rows of 64-bit numbers that Python writes and kernels read, one for each operation and one for the step.
 
-Every operation's record begins with the kernel's address, whether the workers wait for each other after it, and the address of the count
-of rows it is to do; what follows is the kernel's own.  Strides are in bytes, sizes in numbers.
+Every operation's record begins with the kernel's address, whether the workers wait for each other after it, the address of the count of
+rows it is to do, and how many operations from here on do each row on its own; what follows is the kernel's own.  Strides are in bytes, sizes in numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OP_FIELDS = 24
 OP_BYTES = 8 * OP_FIELDS
-HEAD = ("kernel", "wait", "count")
+HEAD = ("kernel", "wait", "count", "chain")
 
 
 class Record:

@@ -65,42 +65,37 @@ class Tile:
         self.name = f"tile.{group}{'.wide' if wide else ''}"
 
     def body(
-        self, e: Emitter, codes: Value, scales: Value, minimums: Value, x: Value, d: Value, sums: Value, stride: Value, cols: Value, out: Value
+        self, e: Emitter, codes: Value, scales: Value, minimums: Value, x: Value, d: Value, sums: Value, cols: Value, out: Value
     ) -> None:
-        """out f32[tile_tokens][tile_rows] += panel times activations.
+        """out f32[tile_tokens][tile_rows] += panel times a tile of activations.
 
-        x i8[cols], d f32[cols / 32] and sums f32[cols / group] of the first token; those of the next lie `stride` bytes on."""
+        x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols / group][tile_tokens], as rows.quantise has them: every
+        address is a constant away from one that only counts up, so that broadcasts need no address arithmetic."""
         acc = Sums(e, out)
-        first = [[base + stride * t for t in range(acc.tokens)] for base in (x, d, sums)]
-        row = 4 * e.tier.tile_rows
+        n, tokens, kind = e.tier.lanes, acc.tokens, vec(F32, e.tier.lanes)
         with e.loop(0, cols, self.group) as k:
-            exact = self._products(e, codes + k * e.tier.tile_rows, [at + k for at in first[0]], acc.vectors)
+            exact = self._products(e, codes + k * e.tier.tile_rows, x + k * tokens, acc)
             g = k >> (self.group.bit_length() - 1)
-            d_now = [self._one(e, at + (k >> 5) * 4) for at in first[1]]
-            sums_now = [self._one(e, at + g * 4) for at in first[2]]
-            for v in range(acc.vectors):
-                at = g * row + 4 * e.tier.lanes * v
-                scale, minimum = (e.load(base + at, vec(F32, e.tier.lanes)) for base in (scales, minimums))
-                for t in range(acc.tokens):
-                    var = acc.vars[t][v]
-                    low = e.fma(minimum, sums_now[t], var.get())
-                    var.set(e.fma(e.to_float(exact[t][v]) * scale, d_now[t], low))
+            row = g * (4 * e.tier.tile_rows)
+            low, high = ([e.load(base + row + 4 * n * v, kind) for v in range(acc.vectors)] for base in (minimums, scales))
+            d_now, sums_now = d + (k >> 5) * (4 * tokens), sums + g * (4 * tokens)
+            for t in range(tokens):
+                scale, total = (e.splat(e.load(at + 4 * t, F32), n) for at in (d_now, sums_now))
+                for v, var in enumerate(acc.vars[t]):
+                    var.set(e.fma(e.to_float(exact[t][v]) * high[v], scale, e.fma(low[v], total, var.get())))
         acc.store()
 
-    def _products(self, e: Emitter, panel: Value, x: list[Value], vectors: int) -> list[list[Value]]:
+    def _products(self, e: Emitter, panel: Value, x: Value, acc: Sums) -> list[list[Value]]:
         """Integer sums over one group, i32[lanes] for each token and vector of rows."""
         n = e.tier.lanes
-        exact = [[e.const(vec(I32, n))] * vectors for _ in x]
+        exact = [[e.const(vec(I32, n))] * acc.vectors for _ in range(acc.tokens)]
         for word in range(self.group // 4):
             at = panel + 4 * e.tier.tile_rows * word
-            w = [e.load(at + 4 * n * v, vec(I8, 4 * n)) for v in range(vectors)]
-            for t, token in enumerate(x):
-                four = e.bits(e.splat(e.load(token + 4 * word, I32), n), vec(I8, 4 * n))
-                exact[t] = [e.dot(exact[t][v], w[v], four, self.wide) for v in range(vectors)]
+            w = [e.load(at + 4 * n * v, vec(I8, 4 * n)) for v in range(acc.vectors)]
+            for t in range(acc.tokens):
+                four = e.bits(e.splat(e.load(x + 4 * (word * acc.tokens + t), I32), n), vec(I8, 4 * n))
+                exact[t] = [e.dot(exact[t][v], w[v], four, self.wide) for v in range(acc.vectors)]
         return exact
-
-    def _one(self, e: Emitter, address: Value) -> Value:
-        return e.splat(e.load(address, F32), e.tier.lanes)
 
 
 def tile_float(e: Emitter, numbers: Value, x: Value, stride: Value, cols: Value, out: Value) -> None:
