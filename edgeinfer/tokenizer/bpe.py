@@ -28,7 +28,8 @@ class Bpe:
         self.add_bos, self.drops_blanks = pre.add_bos, pre.drops_blanks
         self._unknown = len(vocabulary.pieces)
         pieces[_UNKNOWN] = self._unknown
-        self._tokenizer = Tokenizer(_model(pieces, _merges(file), pre.whole_words))
+        merges = _merges(file, pieces)
+        self._tokenizer = Tokenizer(BPE(pieces, merges, unk_token=_UNKNOWN, ignore_merges=pre.whole_words))
         steps = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in pre.expressions]
         bytes_to_alphabet = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*steps, bytes_to_alphabet])
@@ -60,17 +61,10 @@ class Bpe:
         return ids if self._unknown not in ids else [id for id in ids if id != self._unknown]
 
 
-def _merges(file: GgufFile) -> list[tuple[str, str]]:
-    """The pairs in order.  Lines that are no two texts with a blank between them are left out."""
+def _merges(file: GgufFile, pieces: dict[str, int]) -> list[tuple[str, str]]:
+    """The pairs in order.  Those of which a part or the result is no token lead to none: they are left out, for the
+    library takes them badly, and so are lines that are no two texts with a blank between them."""
     lines = [line for line in file.strings("tokenizer.ggml.merges") if line.count(b" ") == 1]
-    texts = iter(b" ".join(lines).decode("utf-8", "replace").split(" "))
-    return list(zip(texts, texts, strict=False)) if lines else []
-
-
-def _model(pieces: dict[str, int], merges: list[tuple[str, str]], whole_words: bool) -> BPE:
-    """The library refuses pairs of which a part or the result is no token; they lead to none, so they are left out."""
-    try:
-        return BPE(pieces, merges, unk_token=_UNKNOWN, ignore_merges=whole_words)
-    except Exception:  # it has no kind of its own
-        sound = [pair for pair in merges if {*pair, "".join(pair)} <= pieces.keys()]
-        return BPE(pieces, sound, unk_token=_UNKNOWN, ignore_merges=whole_words)
+    texts = b" ".join(lines).decode("utf-8", "replace").split(" ")
+    pairs = zip(texts[::2], texts[1::2], strict=False)
+    return [(left, right) for left, right in pairs if left + right in pieces and left in pieces and right in pieces]

@@ -88,7 +88,7 @@ def _model(vocabulary: Vocabulary, scores: np.ndarray, byte_fallback: bool) -> b
     types[(types == PieceType.USER_DEFINED) | (types == PieceType.UNUSED)] = PieceType.NORMAL
     types[types == PieceType.UNKNOWN] = PieceType.CONTROL
     types[types == PieceType.BYTE] = PieceType.BYTE if byte_fallback else PieceType.CONTROL
-    pieces.append(b"\xff")
+    pieces.append(b"\xff unknown")
     trainer = b"\x18\x02" + b"\x98\x02" + bytes([byte_fallback])  # model_type BPE; byte_fallback
     normalizer = b"\x18\x00\x20\x00\x28\x01"  # no added blank, no blank removed, blanks written as U+2581
     return b"".join(
@@ -119,11 +119,11 @@ def _varint(numbers: np.ndarray) -> np.ndarray:
 
 
 def _distinct(vocabulary: Vocabulary) -> list[bytes]:
-    """The pieces, all different as the library wants: empty ones and all but the last of equal ones get texts that no
-    input holds."""
+    """The pieces as the library wants them: empty ones, those with a zero byte, and all but the last of equal ones get
+    texts that no input holds."""
     pieces = list(vocabulary.pieces)
-    if len(vocabulary.ids) < len(pieces) or b"" in vocabulary.ids:
+    if len(vocabulary.ids) < len(pieces) or b"" in vocabulary.ids or b"\0" in b"".join(pieces):
         for id, piece in enumerate(pieces):
-            if not piece or vocabulary.ids[piece] != id:
+            if not piece or b"\0" in piece or vocabulary.ids[piece] != id:
                 pieces[id] = b"\xff%d" % id
     return pieces

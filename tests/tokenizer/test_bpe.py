@@ -51,6 +51,6 @@ def test_exact_bytes_come_back(bpe: Make, raw: bytes) -> None:
 
 
 def test_merges_that_lead_nowhere_are_left_out(write: Callable[..., object]) -> None:
-    merges = ["a", "a b", "x y", "a  b", "c d"]
+    merges = ["a", "a b", "x y", "a  b", "aaa bbb", "c d"]
     path = write(model="gpt2", pre="gpt-2", tokens=["a", "b", "c", "d", "cd"], token_type=[1] * 5, merges=merges)
     assert Tokenizer.from_gguf(path).encode("abcd") == [0, 1, 4]  # type: ignore[arg-type]

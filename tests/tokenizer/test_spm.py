@@ -60,6 +60,10 @@ def test_equal_and_empty_pieces(spm: Make) -> None:
     assert spm(["a", "", "a"], **PLAIN).encode("aa") == [261, 261]
 
 
+def test_piece_with_a_zero_byte(spm: Make) -> None:
+    assert spm(["\0", "a"], **PLAIN).encode("a\0") == [260, 3]
+
+
 def test_long_piece(spm: Make) -> None:
     """A piece whose length takes more than one byte on the wire."""
     assert spm(["a" * 300, "a"], **PLAIN).encode("a") == [260]
