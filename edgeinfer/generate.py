@@ -22,7 +22,7 @@ class Request:
     stops: tuple[str, ...]
     params: SamplingParams
     ignore_eos: bool = False
-    prefix: bytes = b""  # the prompt's last bytes, left out of `ids`: to be spelt anew, and not repeated
+    dropped: tuple[int, ...] = ()  # the prompt's last tokens, left out of `ids`: their text may be spelt otherwise
     reuse: bool = True  # continue from what an earlier request left
 
 
@@ -150,7 +150,7 @@ class _Run:
         self._watch.prompt_read()
         crossing = self._heal()
         self._prompt_tokens = len(self._sequence.ids)
-        if not self._request.max_tokens or self._prompt_tokens == self._engine.n_ctx:
+        if not self._request.max_tokens:
             return self._last("", None, "length")
         if crossing:
             id, rest = crossing
@@ -162,14 +162,22 @@ class _Run:
         return self._pick()
 
     def _heal(self) -> tuple[int, bytes] | None:
-        """Has the prompt's last bytes spelt anew; the token that goes beyond them and those bytes of it, if any."""
-        prefix, left = Prefix(self._tokenizer, self._request.prefix), len(self._request.prefix)
-        while left and len(self._sequence.ids) < self._engine.n_ctx:
-            id = self._sampler.pick(self._logits[0], prefix.allowed())
-            spelling = self._tokenizer.token_bytes(id)
-            if len(spelling) > left:
-                return id, spelling[left:]
-            left -= len(spelling)
+        """Has the end of the prompt spelt; the token that goes beyond it and those bytes of it, if one does.
+
+        Each of the dropped tokens comes back, unless one comes that reaches the end.  Other parts of the text are no
+        choice: a token such as a lone blank is likely for what may follow it, and the prompt says what does.
+        """
+        spelling = self._tokenizer.token_bytes
+        dropped = [id for id in self._request.dropped if spelling(id)]
+        text = b"".join(map(spelling, dropped))
+        prefix, left = Prefix(self._tokenizer, text), len(text)
+        while (allowed := prefix.allowed()) is not None:
+            own = dropped.pop(0)
+            fits = [id == own or len(spelling(id)) >= left for id in allowed.tolist()]
+            id = self._sampler.pick(self._logits[0], allowed[fits])
+            if len(spelling(id)) > left:
+                return id, spelling(id)[left:]
+            left -= len(spelling(id))
             prefix.advance(id)
             self._sampler.accept_prompt([id])
             self._sequence.ids.append(id)

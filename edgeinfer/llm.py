@@ -164,12 +164,13 @@ class LLM:
         To end early, close the iterator or drop it.  Errors in arguments are raised by the call itself.
         """
         self._engine.check_open()
-        ids, prefix = prompts.from_prompt(self.tokenizer, prompt), b""
+        ids = prompts.from_prompt(self.tokenizer, prompt)
         self._check_fits(ids, self.n_ctx - 1)
-        if token_healing and isinstance(prompt, (str, bytes)):
-            ids, prefix = back_up(self.tokenizer, ids)
+        healed = token_healing and isinstance(prompt, (str, bytes))
+        kept = back_up(self.tokenizer, ids)[0] if healed else ids
         settings = self._settings(max_tokens, stop, seed, ignore_eos, sampling)
-        return stream(self._engine, self.tokenizer, Request(ids, **settings, prefix=prefix, reuse=seed is None))
+        dropped = tuple(ids[len(kept) :])
+        return stream(self._engine, self.tokenizer, Request(kept, **settings, dropped=dropped, reuse=seed is None))
 
     def chat(
         self,

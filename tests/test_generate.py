@@ -1,5 +1,6 @@
 """The loop, on models whose answers are known, by the reference backend."""
 
+import numpy as np
 import pytest
 
 from edgeinfer import LLM
@@ -154,13 +155,27 @@ def test_healing_within_a_character(model):
     assert llm.generate("aé", **GREEDY).text == "!"
 
 
-def test_healed_prompt_may_fill_the_context(model):
-    # only byte tokens spell ":" and "/" once "://" is banned, so the prompt takes more tokens than before
-    a, colons, more = range(F, F + 3)
-    llm = model(["a", ":/", ":///"], markov.chain((a, a)), n_ctx=4)
-    banned = {"logit_bias": {colons: -1e6, more: -1e6}}
-    answer, _ = both(llm, "a:/", **banned, **GREEDY)
-    assert (answer.usage.prompt_tokens, answer.text, answer.finish_reason) == (4, "", "length")
+def test_healing_takes_no_other_parts_of_the_prompts_end(model):
+    # after "a" a blank is likeliest, but it stands for all that could follow one, and the prompt says "▁the"
+    a, the, then, blank = range(F, F + 4)
+    table = markov.chain((a, blank), (blank, then), (the, a))
+    llm = model(["a", "▁the", "▁then", "▁", "▁t", "▁th", "th", "the"], lambda size: table(size) + np.eye(size)[the])
+    answer, _ = both(llm, "a the", max_tokens=1, **GREEDY)
+    assert (answer.text, answer.ids, answer.usage.prompt_tokens) == ("a", [a], 3)
+
+
+def test_healing_over_several_tokens(model):
+    # the prompt's "abc" is the tokens ab, c; the model may keep both, go beyond with the second, or with one for both
+    x, a, b, c, ab, abcd, cd = range(F, F + 7)
+    for steps, ids, text in (
+        ([(x, ab), (ab, c), (c, x)], [x], "x"),
+        ([(x, ab), (ab, cd)], [cd], "d"),
+        ([(x, abcd)], [abcd], "d"),
+    ):
+        llm = model(["x", "a", "b", "c", "ab", "abcd", "cd"], markov.chain(*steps))
+        assert llm.tokenize("xabc") == [markov.BOS, x, ab, c]
+        answer, _ = both(llm, "xabc", max_tokens=1, **GREEDY)
+        assert (answer.ids, answer.text, answer.usage.completion_tokens) == (ids, text, 1)
 
 
 def test_frequency_penalty_counts_generated_tokens_only(model):
