@@ -47,21 +47,14 @@ def test_a_closed_pipe_ends_quietly(edgeinfer):
         assert (process.stderr.read(), process.wait()) == ("", 141)
 
 
-def test_help_imports_nothing_heavy(tmp_path):
+@pytest.mark.parametrize("arguments", [["run", "--help"], ["list"]])
+def test_a_light_command_imports_nothing_heavy(tmp_path, arguments):
     code = (
-        "import sys, atexit; from edgeinfer.cli import main; sys.argv = ['edgeinfer', 'run', '--help'];"
+        f"import sys, atexit; from edgeinfer.cli import main; sys.argv = ['edgeinfer', *{arguments}];"
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main.main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     loaded = set(done.stderr.split())
     assert "typer" in loaded and done.returncode == 0
-    assert not loaded & {
-        "numpy",
-        "numba",
-        "rich",
-        "jinja2",
-        "tokenizers",
-        "psutil",
-        "edgeinfer.llm",
-        "edgeinfer.formats",
-    }
+    heavy = "numpy numba rich jinja2 tokenizers psutil pydantic edgeinfer.llm edgeinfer.formats"
+    assert not loaded & set(heavy.split())
