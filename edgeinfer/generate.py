@@ -86,7 +86,7 @@ def stream(engine: Engine, tokenizer: Tokenizer, request: Request) -> Iterator[C
             yield chunk
             watch.go_on()
             chunk = run.next()
-        yield chunk
+    yield chunk
 
 
 def collect(chunks: Iterator[Chunk]) -> Completion:

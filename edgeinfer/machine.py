@@ -16,7 +16,7 @@ def cores() -> int:
     import psutil
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    physical = psutil.cpu_count(logical=False) or allowed
+    physical = int(psutil.cpu_count(logical=False) or allowed)
     return max(1, min([allowed, physical, *_core_quotas()]))
 
 
@@ -24,7 +24,7 @@ def available_memory() -> int:
     """Bytes this process can take without swapping."""
     import psutil
 
-    return max(0, min([psutil.virtual_memory().available, *_memory_quotas()]))
+    return max(0, min([int(psutil.virtual_memory().available), *_memory_quotas()]))
 
 
 def _core_quotas() -> Iterator[int]:

@@ -209,6 +209,11 @@ def test_closing_a_stream_early_frees_and_keeps(story):
     assert (answer.text, answer.usage.cached_tokens) == ("ta gamma", 3)
 
 
+def test_last_chunk_leaves_the_sequence_to_others(story):
+    streams = [story.stream("go", max_tokens=1, **GREEDY) for _ in range(6)]  # more than there are sequences
+    assert [next(chunks).finish_reason for chunks in streams] == ["length"] * 6
+
+
 def test_timings_leave_out_what_the_caller_takes(endless, monkeypatch):
     from edgeinfer import generate
 
