@@ -5,6 +5,7 @@ step that serves several of them at once needs no change outside `_step`.  A fin
 their KV in the pool, and a later one goes on from the tokens with which both begin: it reads only the rest."""
 
 import threading
+import weakref
 from collections.abc import Iterator
 from collections.abc import Sequence as Items
 from contextlib import contextmanager, suppress
@@ -31,6 +32,8 @@ class Engine:
     def __init__(self, backend: Backend) -> None:
         self.n_ctx, self.n_batch, self.n_vocab = backend.n_ctx, backend.n_batch, backend.n_vocab
         self._backend = backend
+        self._close_backend = weakref.finalize(self, backend.close)  # also where nobody calls `close`
+        self._close_backend.atexit = False
         self._pool = threading.Condition()
         self._idle: list[Sequence] = []  # longest unused first
         self._busy: list[Sequence] = []
@@ -84,7 +87,7 @@ class Engine:
         with self._stepping:
             if not self._closed:
                 self._closed = True
-                self._backend.close()
+                self._close_backend()
                 del self._backend  # and with it the KV and the views of the file, whoever still holds this engine
         with self._pool:
             self._pool.notify_all()

@@ -1,5 +1,6 @@
 """The pool and the steps, over a backend whose logits depend on every token it was given: a fault in reuse shows."""
 
+import gc
 import threading
 import time
 import zlib
@@ -215,6 +216,13 @@ def test_closed_engine_refuses_and_closes_once():
         engine.read(sequence, np.empty((1, VOCAB), np.float32))
     with pytest.raises(RequestError, match="closed"):
         run(engine, [1])
+    assert backend.closed == 1
+
+
+def test_forgotten_engine_closes_its_backend():
+    backend = HashBackend()
+    run(Engine(backend), [1])
+    gc.collect()
     assert backend.closed == 1
 
 
