@@ -1,0 +1,71 @@
+"""Numpy twins of what kernels round: 8-bit activations, and keys and values as the cache keeps them."""
+
+import numpy as np
+
+from edgeinfer.simd_kernels import layout
+
+F32 = np.float32
+
+
+def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(codes i8[rows, width], scales f32[rows, width / 32]) of f32[rows, width]: scale = largest size / 127, to nearest even."""
+    groups = x.reshape(len(x), -1, 32)
+    top = np.abs(groups).max(axis=-1)
+    with np.errstate(all="ignore"):
+        inverse = np.where(top > 0, F32(127) / top, F32(0)).astype(F32)
+        codes = np.rint(groups * inverse[..., None])
+    return codes.astype(np.int8).reshape(x.shape), top * F32(1.0 / 127)
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    """f32[rows, width] as 8-bit activations have it."""
+    codes, scales = quantise(x)
+    return codes * np.repeat(scales, 32, axis=1)
+
+
+def sums(codes: np.ndarray, scales: np.ndarray, group: int) -> np.ndarray:
+    """f32[rows, width / group] scale * sum of codes of each group."""
+    exact = codes.reshape(len(codes), -1, group).sum(axis=-1, dtype=np.int32)
+    return exact.astype(F32) * np.repeat(scales, 32 // group, axis=1)
+
+
+def row(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """uint8[bytes]: one row alone, i8[1, width], in the layout of `rows.quantise`."""
+    parts = (codes, scales, sums(codes, scales, 32), sums(codes, scales, 16))
+    return padded(np.concatenate([part.reshape(-1).view(np.uint8) for part in parts]), codes.shape[1])
+
+
+def padded(data: np.ndarray, width: int, rows: int = 1) -> np.ndarray:
+    out = np.full(rows * layout.activation_bytes(width), 255, np.uint8)
+    out[: len(data)] = data
+    return out
+
+
+def tiles(codes: np.ndarray, scales: np.ndarray, n: int) -> np.ndarray:
+    """uint8[tiles, n * stride]: several rows in tiles of n; places of rows there are none of hold NaN."""
+    parts = (codes.reshape(len(codes), -1, 4), scales, sums(codes, scales, 32), sums(codes, scales, 16))
+    out = []
+    for first in range(0, len(codes), n):
+        data = []
+        for part in parts:
+            lanes = part[first : first + n]
+            full = np.full((n, *part.shape[1:]), -1 if part.dtype == np.int8 else np.nan, part.dtype)
+            full[: len(lanes)] = lanes
+            data.append(np.ascontiguousarray(full.swapaxes(0, 1)).reshape(-1).view(np.uint8))
+        out.append(padded(np.concatenate(data), codes.shape[1], n))
+    return np.stack(out)
+
+
+def cached(x: np.ndarray, kv_type: str) -> np.ndarray:
+    """f32[..., dim] as the cache gives it back; q8_0 has a half-float scale for every 32 dims, the last group may be short."""
+    if kv_type == "f32":
+        return x
+    if kv_type == "f16":
+        return x.astype(np.float16).astype(F32)
+    out = np.empty_like(x)
+    for start in range(0, x.shape[-1], 32):
+        part = x[..., start : start + 32]
+        scale = np.abs(part).max(axis=-1, keepdims=True) * F32(1.0 / 127)
+        inverse = np.divide(F32(1), scale, out=np.zeros_like(scale), where=scale > 0)
+        out[..., start : start + 32] = np.rint(part * inverse) * scale.astype(np.float16).astype(F32)
+    return out
