@@ -1,9 +1,9 @@
 """One answer of a model: streamed to stdout as it comes, or whole as JSON."""
 
-import contextlib
 import dataclasses
 import json
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,23 +32,24 @@ class Asker:
 
     def speak(self, messages: Messages) -> tuple[str, bool]:
         """Stream the answer to stdout; its text, and whether Ctrl-C cut it short."""
-        if self.raw:
-            stream = self.llm.stream(messages[-1]["content"], **self.settings)
-        else:
-            stream = self.llm.chat_stream(messages, **self.settings)
         text, interrupted = "", False
-        with contextlib.closing(stream):
-            try:
-                for chunk in stream:
-                    text += chunk.text
-                    print(chunk.text, end="", flush=True)
-            except KeyboardInterrupt:
-                interrupted = True
+        try:
+            for chunk in self._stream(messages):
+                text += chunk.text
+                print(chunk.text, end="", flush=True)
+        except KeyboardInterrupt:
+            interrupted = True
         if not text.endswith("\n"):
             print(flush=True)
         if self.stats and not interrupted:
             print(_statistics(chunk), file=sys.stderr, flush=True)
         return text, interrupted
+
+    def _stream(self, messages: Messages) -> Iterator["Chunk"]:
+        """The answer as it comes; dropping the iterator ends it."""
+        if self.raw:
+            return self.llm.stream(messages[-1]["content"], **self.settings)
+        return self.llm.chat_stream(messages, **self.settings)
 
     def print_json(self, messages: Messages, model: str) -> None:
         """Print the whole answer and all about it as one JSON object."""

@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,8 +50,8 @@ def command(
     if as_json and terminal and prompt is None:
         raise RequestError("--json needs a prompt: a conversation on a terminal is no JSON object")
     choices = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    choices |= {"seed": seed, "stop": tuple(stop or ()) or None}
-    settings = {key: value for key, value in choices.items() if value is not None}
+    settings: dict[str, Any] = {key: value for key, value in choices.items() if value is not None}
+    settings |= {"seed": seed, "stop": stop or ()}
     path = _resolved(name)
 
     from edgeinfer import LLM
