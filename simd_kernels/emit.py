@@ -18,6 +18,7 @@ from edgeinfer.simd_kernels.cpu import Tier
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F16, F32, VOID = ir.HalfType(), ir.FloatType(), ir.VoidType()
 Number = int | float
+ROUND = 1.5 * 2.0**23  # at this size a float's last bit is worth one, so that adding it rounds to whole numbers
 
 
 def vec(kind: ir.Type, lanes: int) -> ir.VectorType:
@@ -379,28 +380,28 @@ class Emitter:
 
     def round(self, x: Value) -> Value:
         """The nearest whole numbers, ties to even; |x| < 2**22."""
-        magic = 1.5 * 2.0**23  # at this size a float's last bit is worth one, so the addition rounds
-        return (x + magic) - magic
+        return (x + ROUND) - ROUND
 
     def size(self, x: Value) -> Value:
         """|x|"""
         return self.bits(self.bits(x, vec(I32, x.lanes)) & 0x7FFFFFFF, x.kind)
 
     def exp(self, x: Value) -> Value:
-        """e ** x to 2 units in the last place for x in -87..88; smaller x give 0, larger the value at 88.
+        """e ** x to 2 units in the last place for x in -87..88; smaller x give 0, larger the value at 88, NaN stays NaN.
 
         Range reduction by powers of two (Cody and Waite, Software Manual for the Elementary Functions) and a polynomial of degree 6, fitted
         to the least largest relative error over +-ln(2)/2."""
-        bounded = self.select(x < 88.0, x, 88.0)
-        bounded = self.select(bounded > -87.0, bounded, -87.0)
-        power = self.round(bounded * 1.4426950408889634)
+        bounded = self.select(x > 88.0, self.const(x.kind, 88.0), x)
+        bounded = self.select(bounded < -87.0, self.const(x.kind, -87.0), bounded)
+        moved = bounded * 1.4426950408889634 + ROUND  # the low bits are those of the power
+        power = moved - ROUND
         rest = self.fma(power, self.const(x.kind, -0.693359375), bounded)
         rest = self.fma(power, self.const(x.kind, 2.12194440e-4), rest)
         series = self.const(x.kind, 0.001381454011)
         for term in (0.008368745358, 0.0416683908, 0.166665204, 0.4999999343, 1.0, 1.0):
             series = self.fma(series, rest, self.const(x.kind, term))
-        scale = self.bits((self.to_int(power) + 127) << 23, x.kind)
-        return self.select(x > -87.0, series * scale, 0.0)
+        scale = self.bits((self.bits(moved, vec(I32, x.lanes)) + 127) << 23, x.kind)
+        return self.select(x <= -87.0, self.const(x.kind, 0.0), series * scale)
 
     def dot(self, total: Value, codes: Value, x: Value, wide: bool) -> Value:
         """total i32[n] + the sums of 4 products each of codes u8[4n] and x i8[4n].

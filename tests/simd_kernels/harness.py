@@ -95,5 +95,4 @@ def padded_rows(x: np.ndarray, spare: int = 5) -> np.ndarray:
 def between_rows(view: np.ndarray) -> np.ndarray:
     """The spare numbers between the rows that `padded_rows` has made, f32[rows - 1, spare]."""
     rows, cols = view.shape
-    spare = view.strides[0] // 4 - cols
-    return np.lib.stride_tricks.as_strided(view[:, cols:], (rows - 1, spare), view.strides) if rows > 1 else view[:0]
+    return np.lib.stride_tricks.as_strided(view, (rows - 1, view.strides[0] // 4), view.strides)[:, cols:]

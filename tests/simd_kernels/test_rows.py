@@ -1,0 +1,207 @@
+"""Kernels that do each row on its own, against numpy: odd widths, rows split over workers, nothing touched between rows."""
+
+import math
+
+import numpy as np
+import pytest
+
+from edgeinfer import reference
+from edgeinfer.simd_kernels import layout, record
+from tests.simd_kernels import twins
+from tests.simd_kernels.harness import between_rows, guarded, padded_rows, write
+
+WIDTHS = [1, 2, 15, 16, 17, 31, 32, 33, 100, 576]
+ROWS = [(1, 1), (5, 1), (5, 2), (2, 3), (7, 4)]  # rows, workers
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def rowwise(kernels, name, form, x, rows=None, threads=1, step=0, **fields):
+    """Run an operation that reads rows of x, and y, and writes rows of `out`; the output."""
+    source = padded_rows(x)
+    given = {key: padded_rows(v) if isinstance(v, np.ndarray) and v.ndim == 2 else v for key, v in fields.items()}
+    rows = len(x) if rows is None else rows
+    out = padded_rows(np.full((rows, x.shape[1]), np.nan, np.float32), 3)
+    if "width" in form.names:
+        given["width"] = x.shape[1]
+    kernels.operate(name, form, rows, threads, step, x=source, out=out, **given)
+    assert np.isnan(between_rows(out)).all()
+    return out
+
+
+def close(got, want, limit=1e-6):
+    """Within `limit` of the size of `want`, number by number, and of 1 at least."""
+    return np.abs(got - want) <= limit * np.maximum(np.abs(want), 1)
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("rows, threads", ROWS)
+def test_add(kernels, width, rows, threads):
+    x, y = numbers(2, rows, width)
+    got = rowwise(kernels, "add", record.ELEMENTWISE, x, threads=threads, y=y)
+    assert (got == x + y).all()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name, act", [("gated.silu", silu), ("gated.gelu", gelu)])
+def test_gated(kernels, width, name, act):
+    x, y = numbers(2, 3, width)
+    x = x * 4
+    got = rowwise(kernels, name, record.ELEMENTWISE, x, y=y)
+    assert close(got, act(x.astype(np.float64)) * y, 2e-6).all()
+
+
+@pytest.mark.parametrize("name, act", [("gated.silu", silu), ("gated.gelu", gelu)])
+def test_activations_far_out_and_not_finite(kernels, name, act):
+    x = np.array([[-1e4, -200, -100, -88, -20, 20, 88, 200, 1e9, 0, -0.0, np.nan, np.inf]], np.float32)
+    got = rowwise(kernels, name, record.ELEMENTWISE, x, y=np.ones_like(x))[0]
+    assert np.abs(got[:4]).max() <= 1e-30 and got[5:9].tolist() == x[0, 5:9].tolist()
+    assert got[9] == got[10] == 0 and np.isnan(got[11]) and got[12] == np.inf
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_softcap(kernels, width):
+    x = numbers(3, width) * 60
+    got = rowwise(kernels, "softcap", record.SOFTCAP, x, cap_f32=30.0)
+    assert close(got, 30 * np.tanh(x.astype(np.float64) / 30), 4e-6).all()
+
+
+def test_softcap_of_what_is_not_finite(kernels):
+    x = np.array([[np.inf, -np.inf, np.nan]], np.float32)
+    got = rowwise(kernels, "softcap", record.SOFTCAP, x, cap_f32=30.0)[0]
+    assert got[:2].tolist() == [30, -30] and np.isnan(got[2])
+
+
+@pytest.mark.parametrize("size, groups", [*((w, 1) for w in WIDTHS), (16, 5), (20, 3), (64, 4)])
+@pytest.mark.parametrize("rows, threads", [(1, 1), (5, 2)])
+def test_norm(kernels, size, groups, rows, threads):
+    x, weight = numbers(rows, size * groups), guarded(numbers(size, seed=1))
+    fields = {"weight": weight, "size": size, "groups": groups, "eps_f32": 1e-5}
+    got = rowwise(kernels, "norm", record.NORM, x, threads=threads, **fields)
+    each = x.reshape(rows, groups, size).astype(np.float64)
+    want = each / np.sqrt((each**2).mean(axis=-1, keepdims=True) + 1e-5) * weight
+    assert close(got, want.reshape(x.shape), 2e-6).all()
+
+
+def test_norm_of_zeros_and_of_what_is_not_finite(kernels):
+    x = np.zeros((3, 20), np.float32)
+    x[1, 19], x[2, 3] = np.nan, np.inf
+    fields = {"weight": np.ones(20, np.float32), "size": 20, "groups": 1, "eps_f32": 1e-6}
+    got = rowwise(kernels, "norm", record.NORM, x, **fields)
+    assert (got[0] == 0).all() and np.isnan(got[1]).all() and np.isnan(got[2, 3])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_outputs(kernels, width, threads):
+    x, picked = numbers(6, width), guarded(np.array([5, 0, 3]))
+    step = write(record.STEP, picked=picked)
+    got = rowwise(kernels, "outputs", record.OUTPUTS, x, rows=3, threads=threads, step=step)
+    assert (got == x[picked]).all()
+
+
+# Quantise
+
+
+def quantised(kernels, x, threads=1):
+    rows, width = x.shape
+    each = layout.activation_bytes(width)
+    rooms = rows if rows == 1 else layout.up(rows, kernels.tier.tile_tokens)
+    out = guarded(np.full((rooms, each), 255, np.uint8))
+    kernels.operate("quantise", record.QUANTISE, rows, threads, x=padded_rows(x), out=out, width=width)
+    return out
+
+
+def expected(kernels, x):
+    codes, scales = twins.quantise(x)
+    if len(x) == 1:
+        return twins.row(codes, scales)[None]
+    return twins.tiles(codes, scales, kernels.tier.tile_tokens)
+
+
+def same(kernels, got, want, x):
+    """Equal bytes in all places that belong to a row."""
+    n, width = (1 if len(x) == 1 else kernels.tier.tile_tokens), x.shape[1]
+    got, want = got.reshape(len(want), -1), want
+    used = n * width * 3 // 2
+    floats = slice(n * width, used)
+    codes_same = (got[:, : n * width] == want[:, : n * width]).reshape(len(want), -1, n, 4)
+    numbers_same = (got[:, floats].view(np.uint32) == want[:, floats].view(np.uint32)).reshape(len(want), -1, n)
+    there = np.arange(len(want) * n).reshape(len(want), 1, n) < len(x)
+    return (codes_same | ~there[..., None]).all() and (numbers_same | ~there).all() and (got[:, used:] == 255).all()
+
+
+@pytest.mark.parametrize("width", [32, 64, 96, 576])
+@pytest.mark.parametrize("rows, threads", [(1, 1), (2, 1), (5, 2), (6, 1), (7, 3), (13, 2)])
+def test_quantise(kernels, width, rows, threads):
+    x = numbers(rows, width) * np.float32(10.0) ** np.arange(rows, dtype=np.float32)[:, None]
+    x[0, :32] = 0
+    assert same(kernels, quantised(kernels, x, threads), expected(kernels, x), x)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_quantise_rounds_to_even(kernels, rows):
+    x = np.tile(np.array([127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 126.5] * 4, np.float32), (rows, 1))
+    got = quantised(kernels, x)
+    assert same(kernels, got, expected(kernels, x), x)
+    first_row = got.reshape(-1)[:32] if rows == 1 else got.reshape(-1)[: 32 * kernels.tier.tile_tokens]
+    codes = first_row.view(np.int8).reshape(8, -1, 4)[:, 0].reshape(-1)
+    assert codes[:8].tolist() == [127, 0, 2, 2, 0, -2, -2, 126]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("at", [0, 17, 63])
+def test_a_row_that_is_not_finite_gets_such_scales(kernels, bad, rows, at):
+    x = numbers(rows, 64)
+    x[0, at] = bad
+    n = 1 if rows == 1 else kernels.tier.tile_tokens
+    scales = quantised(kernels, x).reshape(-1)[64 * n : 72 * n].view(np.float32).reshape(2, n)
+    assert np.isfinite(scales[:, :rows]).tolist() == [[group != at // 32 or row > 0 for row in range(rows)] for group in range(2)]
+
+
+def test_quantise_of_tiny_numbers(kernels):
+    """So small that 127 / largest overflows: codes must not be wild."""
+    x = np.full((1, 32), 1e-44, np.float32)
+    got = quantised(kernels, x)[0]
+    scale, total = got[32:40].view(np.float32)
+    assert np.isfinite([scale, total]).all() and abs(scale) < 1e-40
+
+
+# Rope
+
+
+@pytest.mark.parametrize("adjacent", [True, False])
+@pytest.mark.parametrize("head_dim, pairs", [(16, 8), (64, 32), (24, 12), (10, 5), (64, 9), (80, 16), (2, 1), (20, 0)])
+@pytest.mark.parametrize("heads, threads", [(1, 1), (3, 2)])
+def test_rope(kernels, adjacent, head_dim, pairs, heads, threads):
+    rows, positions = 4, guarded(np.array([0, 5, 2, 9]))
+    x = numbers(rows, heads * head_dim)
+    table = guarded(numbers(10, 2, pairs, seed=1)) if pairs else np.zeros(1, np.float32)
+    fields = {"heads": heads, "head_dim": head_dim, "pairs": pairs, "table": table.ctypes.data}
+    step = write(record.STEP, positions=positions)
+    name = f"rope.{'adjacent' if adjacent else 'halves'}"
+    got = rowwise(kernels, name, record.ROPE, x, threads=threads, step=step, **fields)
+    want = x.reshape(rows, heads, head_dim).copy()
+    if pairs:
+        first = slice(0, 2 * pairs, 2) if adjacent else slice(0, pairs)
+        second = slice(1, 2 * pairs, 2) if adjacent else slice(pairs, 2 * pairs)
+        cos, sin = (table[positions][:, None, i] for i in range(2))
+        a, b = want[..., first].copy(), want[..., second].copy()
+        want[..., first], want[..., second] = a * cos - b * sin, a * sin + b * cos
+    assert close(got, want.reshape(x.shape), 1e-6).all()
+
+
+def test_the_twins_of_activations_are_the_references():
+    x = numbers(1, 100)[0]
+    assert close(silu(x), reference.silu(x)).all() and close(gelu(x), reference.gelu(x)).all()
