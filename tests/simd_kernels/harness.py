@@ -65,10 +65,10 @@ class Kernels:
         self._own.link({name: compile.object_code(text, compile.target_machine(self.tier))})
         return self._own.addresses[name]
 
-    def operate(self, name: str, form: record.Record, rows: int, threads: int = 1, step: Any = 0, **fields: Any) -> None:
-        """Run an operation as each of `threads` workers in turn.  Strides follow from the arrays."""
-        count = np.array([rows])
-        op = write(form, count=count, **fields)
+    def operate(self, name: str, form: record.Record, count: int, threads: int = 1, step: Any = 0, **fields: Any) -> None:
+        """Run an operation as each of `threads` workers in turn.  Strides follow from the arrays where they are not given."""
+        counted = np.array([count])
+        op = write(form, count=counted, **fields)
         for thread in range(threads):
             self.call(name, op, step, thread, threads)
 
@@ -77,7 +77,7 @@ def write(form: record.Record, **fields: Any) -> np.ndarray:
     """A record as i64[fields]; what is not given is 0, but a stride that is that of its array."""
     numbers: dict[str, Any] = {name: 0.0 if name.endswith("_f32") else 0 for name in form.names}
     for name, value in fields.items():
-        if f"{name}_stride" in numbers:
+        if f"{name}_stride" in numbers and isinstance(value, np.ndarray):
             numbers[f"{name}_stride"] = value.strides[0]
         numbers[name] = address(value)
     return np.array(form.write(**numbers), np.int64)

@@ -13,8 +13,8 @@ def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     top = np.abs(groups).max(axis=-1)
     with np.errstate(all="ignore"):
         inverse = np.where(top > 0, F32(127) / top, F32(0)).astype(F32)
-        codes = np.rint(groups * inverse[..., None])
-    return codes.astype(np.int8).reshape(x.shape), top * F32(1.0 / 127)
+        codes = np.rint(groups * inverse[..., None]).astype(np.int8)
+    return codes.reshape(x.shape), top * F32(1.0 / 127)
 
 
 def rounded(x: np.ndarray) -> np.ndarray:
@@ -26,7 +26,8 @@ def rounded(x: np.ndarray) -> np.ndarray:
 def sums(codes: np.ndarray, scales: np.ndarray, group: int) -> np.ndarray:
     """f32[rows, width / group] scale * sum of codes of each group."""
     exact = codes.reshape(len(codes), -1, group).sum(axis=-1, dtype=np.int32)
-    return exact.astype(F32) * np.repeat(scales, 32 // group, axis=1)
+    with np.errstate(invalid="ignore"):
+        return exact.astype(F32) * np.repeat(scales, 32 // group, axis=1)
 
 
 def row(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:

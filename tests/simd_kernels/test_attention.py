@@ -1,0 +1,187 @@
+"""Storing to the cache and attention over it against plain softmax, in all kinds of numbers the cache can hold."""
+
+import numpy as np
+import pytest
+
+from edgeinfer.simd_kernels import layout, record
+from edgeinfer.simd_kernels.layout import BLOCK
+from tests.simd_kernels import twins
+from tests.simd_kernels.harness import between_rows, guarded, padded_rows, write
+
+KV_TYPES = list(layout.KV_BYTES)
+
+
+class Cache:
+    """A layer's pool, every block of it in use by some sequence in no order, and at first full of NaN."""
+
+    def __init__(self, kernels, kv_type, kv_heads=1, key_dim=64, value_dim=None, n_ctx=96, n_seq=1):
+        self.kernels, self.kv_type, self.kv_heads, self.n_seq = kernels, kv_type, kv_heads, n_seq
+        self.dims = key_dim, value_dim or key_dim
+        self.rng = np.random.default_rng([key_dim, kv_heads, n_ctx])
+        self.head_bytes, value_at = layout.head_layout(kv_type, *self.dims)
+        blocks = n_seq * layout.up(n_ctx, BLOCK) // BLOCK
+        self.pool = guarded(np.full(blocks * kv_heads * self.head_bytes, 255, np.uint8))
+        self.tables = guarded(self.rng.permutation(blocks).astype(np.int32).reshape(n_seq, -1))
+        self.kv = [[np.zeros((0, kv_heads, dim), np.float32) for dim in self.dims] for _ in range(n_seq)]
+        self.fields = {
+            "pool": self.pool, "block_bytes": kv_heads * self.head_bytes, "head_bytes": self.head_bytes, "value_at": value_at,
+            "kv_heads": kv_heads, "key_dim": self.dims[0], "value_dim": self.dims[1],
+        }  # fmt: skip
+
+    def rows(self, seqs):
+        """i64: for rows of these sequences the addresses of their tables."""
+        return guarded(np.array([self.tables.ctypes.data + seq * self.tables.strides[0] for seq in seqs]))
+
+    def store(self, counts, threads=1, spread=1.0, broken=None):
+        """Append so many tokens to each sequence, in one step; keys (0) or values (1) may be broken: NaN."""
+        seqs = np.repeat(np.arange(self.n_seq), counts)
+        positions = np.concatenate([len(self.kv[seq][0]) + np.arange(n) for seq, n in enumerate(counts)])
+        shapes = [(len(seqs), self.kv_heads * dim) for dim in self.dims]
+        new = [self.rng.standard_normal(shape, dtype=np.float32) * np.float32(spread) for shape in shapes]
+        if broken is not None:
+            new[broken][:] = np.nan
+        k, v = (padded_rows(x) for x in new)
+        positions = guarded(positions)
+        step = write(record.STEP, positions=positions)
+        fields = self.fields | {"k": k, "v": v, "tables": self.rows(seqs)}
+        self.kernels.operate(f"store.{self.kv_type}", record.STORE, len(seqs), threads, step, **fields)
+        for seq in range(self.n_seq):
+            for i, x in enumerate(new):
+                heads = x[seqs == seq].reshape(-1, self.kv_heads, self.dims[i])
+                self.kv[seq][i] = np.concatenate([self.kv[seq][i], twins.cached(heads, self.kv_type)])
+
+    def attend(self, counts, group=1, window=0, scale=0.125, threads=1, spread=1.0):
+        """(got, want) f32[rows, heads, value_dim] for queries of the last `counts` tokens of the sequences."""
+        rows, heads = sum(counts), self.kv_heads * group
+        q = self.rng.standard_normal((rows, heads * self.dims[0]), dtype=np.float32) * np.float32(spread)
+        seqs = [seq for seq, n in enumerate(counts) if n]
+        positions = guarded(np.concatenate([np.arange(len(self.kv[s][0]))[-counts[s] :] for s in seqs]))
+        ends = np.cumsum([counts[s] for s in seqs])
+        spans = guarded(np.stack([ends - [counts[s] for s in seqs], [counts[s] for s in seqs]], axis=1))
+        each = layout.scratch_bytes(8, self.kernels.tier.tile_rows, 32)
+        scratch = guarded(np.full(each * threads, 255, np.uint8))
+        step = write(
+            record.STEP, positions=positions, spans=spans, span_count=len(seqs), scratch=scratch, scratch_bytes=each
+        )
+        out = padded_rows(np.full((rows, heads * self.dims[1]), np.nan, np.float32))
+        fields = self.fields | {"tables": self.rows(np.repeat(seqs, [counts[s] for s in seqs])), "group": group, "window": window}
+        name = f"attend.{self.kv_type}"
+        more = {"counter": np.zeros(1, np.int64), "scale_f32": scale, "q": padded_rows(q), "out": out}
+        self.kernels.operate(name, record.ATTEND, rows, threads, step, **fields, **more)
+        assert np.isnan(between_rows(out)).all()
+        return out, np.concatenate(
+            [softmax(x, *self.kv[s], scale, window) for s, x in zip(seqs, np.split(q, ends[:-1]), strict=True)]
+        )
+
+
+def softmax(q, keys, values, scale, window):
+    """Attention of the last len(q) positions in float64; keys, values [positions, kv_heads, dim] -> [rows, heads * value_dim]."""
+    q = q.reshape(len(q), -1, keys.shape[2]).astype(np.float64)
+    group = q.shape[1] // keys.shape[1]
+    keys, values = (np.repeat(x, group, axis=1).astype(np.float64) for x in (keys, values))
+    scores = np.einsum("thd,phd->htp", q, keys) * scale
+    places = np.arange(len(keys))
+    behind = places[len(keys) - len(q) :, None] - places
+    scores[:, (behind < 0) | (behind >= (window or len(keys)))] = -np.inf
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return np.einsum("htp,phd->thd", weights, values).reshape(len(q), -1)
+
+
+def close(pair, limit=3e-6):
+    got, want = pair
+    return np.abs(got - want).max() <= limit * np.abs(want).max()
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("key_dim, value_dim", [(8, 8), (12, 12), (24, 40), (64, 64), (80, 80), (128, 96), (256, 256), (64, 128), (5, 7)])
+def test_head_sizes(kernels, kv_type, key_dim, value_dim):
+    cache = Cache(kernels, kv_type, 2, key_dim, value_dim)
+    cache.store([37])
+    assert close(cache.attend([3], group=2))
+    assert close(cache.attend([1], group=2))
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("group", [1, 3, 4, 5, 8, 16])
+@pytest.mark.parametrize("count", [1, 2, 19])
+def test_groups_of_heads(kernels, kv_type, group, count):
+    cache = Cache(kernels, kv_type, 2, 32)
+    cache.store([40], threads=3)
+    assert close(cache.attend([count], group))
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 31, 32, 33, 48, 65, 96])
+def test_lengths_around_blocks(kernels, kv_type, length):
+    """One token, and the whole prompt."""
+    cache = Cache(kernels, kv_type, 1, 32)
+    cache.store([length])
+    assert close(cache.attend([1]))
+    assert close(cache.attend([length], threads=2))
+
+
+@pytest.mark.parametrize("window", [1, 2, 8, 16, 17, 33, 500])
+@pytest.mark.parametrize("count", [1, 7, 40])
+def test_windows(kernels, window, count):
+    cache = Cache(kernels, "f32", 2, 32)
+    cache.store([90])
+    assert close(cache.attend([count], group=3, window=window))
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("counts", [[1, 1, 1], [5, 1, 33], [0, 20, 2], [1, 0, 1]])
+@pytest.mark.parametrize("window", [0, 9])
+def test_sequences_of_one_step_see_only_themselves(kernels, kv_type, counts, window):
+    cache = Cache(kernels, kv_type, 2, 16, n_seq=3)
+    cache.store([40, 21, 1])
+    cache.store([1, 20, 33], threads=2)
+    assert close(cache.attend(counts, group=2, window=window, threads=2))
+
+
+@pytest.mark.parametrize("spread", [30.0, 1e-3])
+def test_scores_far_apart(kernels, spread):
+    """Weights of one and zero, rows whose maximum rises late, and weights that are all alike."""
+    cache = Cache(kernels, "f32", 1, 64)
+    cache.store([90], spread=spread)
+    assert close(cache.attend([90], scale=1.0, spread=spread), 1e-5 if spread < 1 else 1e-3)
+
+
+def test_all_scores_far_below_zero(kernels):
+    cache = Cache(kernels, "f32", 1, 16)
+    cache.store([40])
+    assert close(cache.attend([40], scale=-100.0), 1e-4)
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+def test_heads_as_large_as_there_is_room_for(kernels, kv_type):
+    cache = Cache(kernels, kv_type, 1, layout.HEAD_ROOM)
+    cache.store([20])
+    assert close(cache.attend([9], group=2))
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+def test_a_far_position(kernels, kv_type):
+    cache = Cache(kernels, kv_type, 1, 8, n_ctx=5000)
+    cache.store([5000])
+    assert close(cache.attend([2], group=3), 1e-5)
+    assert close(cache.attend([2], group=3, window=100), 1e-5)
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+def test_zeros_stay_zeros(kernels, kv_type):
+    cache = Cache(kernels, kv_type, 1, 40)
+    cache.store([3], spread=0)
+    got, want = cache.attend([3])
+    assert (got == 0).all() and (want == 0).all()
+
+
+@pytest.mark.parametrize("kv_type", ["f32", "f16"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_what_is_not_finite_is_seen_by_those_who_look_at_it(kernels, kv_type, at):
+    """NaN in the key or the value of position 20."""
+    cache = Cache(kernels, kv_type, 1, 16)
+    cache.store([20])
+    cache.store([1], broken=at)
+    cache.store([5])
+    assert np.isnan(cache.attend([5])[0]).all() and np.isnan(cache.attend([1], window=6)[0]).all()
