@@ -284,12 +284,18 @@ class Emitter:
             words = words << self.const(words.kind, [max(-c, 0) for c in spread])
         return self.bits(words, x.kind)
 
-    def total(self, x: Value) -> Value:
-        """Sum of the lanes, in a fixed order: halves are added until one lane is left."""
-        while x.lanes > 1:
+    def fold(self, x: Value, lanes: int) -> Value:
+        """Add the halves of `x` until no more than `lanes` are left, filled up with zeros where there were fewer."""
+        while x.lanes > lanes:
             half = x.lanes // 2
             x = self.part(x, 0, half) + self.part(x, half, half)
-        return self.lane(x, 0)
+        while x.lanes < lanes:
+            x = self.join(x, self.const(x.kind))
+        return x
+
+    def total(self, x: Value) -> Value:
+        """Sum of the lanes, in a fixed order: halves are added until one lane is left."""
+        return self.lane(self.fold(x, 1), 0)
 
     def largest(self, x: Value) -> Value:
         """The largest lane."""

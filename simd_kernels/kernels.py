@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from edgeinfer.simd_kernels import attention, executor, linear, rows, tile
+from edgeinfer.simd_kernels import attention, executor, linear, probe, rows, tile
 from edgeinfer.simd_kernels.layout import KV_BYTES
 from edgeinfer.simd_kernels.quants import floats, k_quants, legacy
 
@@ -40,4 +40,6 @@ def table() -> dict[str, tuple[int, Body]]:
         "tile.float": (5, tile.tile_float),
         "transpose": (4, tile.transpose),
         "run": (6, executor.run),
+        "probe.read": (3, probe.read),
+        "probe.dots": (2, probe.dots),
     }

@@ -7,7 +7,7 @@ weight = scale * code + minimum.  The dot product with 8-bit activations and the
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, I64, Emitter, Value, Var, vec
+from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, I64, Emitter, Value, vec
 
 PREFETCH = 4096  # bytes ahead of the weights in use: the hardware prefetcher stops at the borders of 4 kB pages
 
@@ -60,16 +60,16 @@ class Quant:
         self._walk(e, w, cols, keep)
 
     def _walk(self, e: Emitter, w: Value, cols: Value, take: Take) -> None:
-        """Give all blocks of a row to `take`: by `batch`, then one by one."""
-        whole = cols & -(self.block * self.batch)
-        for blocks, start, stop in ((self.batch, e.const(I64, 0), whole), (1, whole, cols)):
-            if blocks == 1 and self.batch == 1 and stop is cols:
-                break  # nothing can be left
+        """Give all blocks of a row to `take`: by `batch`, then what is left by half as many, down to one."""
+        start, blocks = e.const(I64, 0), self.batch
+        while blocks:
+            stop = cols & -(self.block * blocks)
             with e.loop(start, stop, blocks * self.block) as k:
                 at = w + (k >> (self.block.bit_length() - 1)) * self.bytes
                 for line in range(0, blocks * self.bytes, 64):
                     e.prefetch(at + (PREFETCH + line))
                 take(k, blocks, self.load(e, at, blocks))
+            start, blocks = stop, blocks // 2
 
 
 class RowSums:
@@ -80,8 +80,7 @@ class RowSums:
         self.d = x + cols
         self.sums = self.d + (cols >> (3 if quant.group == 32 else 2))
         self.products = [e.var(vec(F32, 16)) for _ in range(2)]  # two chains, so that additions overlap
-        sizes = {blocks * quant.block // quant.group for blocks in (quant.batch, 1)}
-        self.minimums: dict[int, Var] = {groups: e.var(vec(F32, groups)) for groups in sizes}
+        self.low = e.var(vec(F32, quant.batch * quant.block // quant.group))
 
     def take(self, k: Value, blocks: int, codes: Codes) -> None:
         e, group = self.e, self.quant.group
@@ -90,41 +89,35 @@ class RowSums:
         if groups != n32:
             d = e.pick(d, [g // 2 for g in range(groups)])
         sums = e.load(self.sums + (k >> (3 if group == 32 else 2)), vec(F32, groups))
-        low = self.minimums[groups]
-        low.set(e.fma(codes.minimums, sums, low.get()))
+        lanes = self.low.kind.count
+        self.low.set(e.fma(e.fold(codes.minimums, lanes), e.fold(sums, lanes), self.low.get()))
         scales = codes.scales * d
         for j, chunk in enumerate(codes.chunks):
             n = chunk.lanes
             x = e.load(self.x + (k + 64 * j), vec(I8, n))
-            exact = e.dot(e.const(vec(I32, n // 4)), chunk, x, self.quant.wide)
+            exact = e.to_float(e.dot(e.const(vec(I32, n // 4)), chunk, x, self.quant.wide))
             scale = e.pick(scales, [(64 * j + 4 * lane) // group for lane in range(n // 4)])
-            self._add(j, e.to_float(exact), scale)
-
-    def _add(self, j: int, exact: Value, scale: Value) -> None:
-        e = self.e
-        if exact.lanes == 8:
-            zero = e.const(exact.kind)
-            exact, scale = e.join(exact, zero), e.join(scale, zero)
-        chain = self.products[j % 2]
-        chain.set(e.fma(exact, scale, chain.get()))
+            chain = self.products[j % 2]
+            chain.set(e.fma(e.fold(exact, 16), e.fold(scale, 16), chain.get()))
 
     def total(self) -> Value:
-        total = self.e.total(self.products[0].get() + self.products[1].get())
-        for low in self.minimums.values():
-            total = total + self.e.total(low.get())
-        return total
+        e = self.e
+        products, low = e.fold(self.products[0].get() + self.products[1].get(), 4), e.fold(self.low.get(), 4)
+        return e.total(products + low)
 
 
 def halves(e: Emitter, w: Value, stride: int, n: int) -> Value:
     """f32[n] of the half floats at w, w + stride, ...  Gathered by integer units, which the dot products leave idle."""
     if n == 1:
         return e.half_to_float(e.load(w, vec(I16, 1)))
+    kind = I32 if n == 2 else I64
+    per = kind.width // 16
     words = []
-    for first in range(0, n, 4):
-        word = e.widen(e.load(w + stride * first, I16), I64)
-        for k in range(1, 4):
-            word = word | (e.widen(e.load(w + stride * (first + k), I16), I64) << (16 * k))
-        words.append(e.bits(word, vec(I16, 4)))
+    for first in range(0, n, per):
+        word = e.widen(e.load(w + stride * first, I16), kind)
+        for k in range(1, per):
+            word = word | (e.widen(e.load(w + stride * (first + k), I16), kind) << (16 * k))
+        words.append(e.bits(word, vec(I16, per)))
     return e.half_to_float(e.join(*words))
 
 

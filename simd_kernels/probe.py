@@ -1,0 +1,30 @@
+"""Kernels that measure the machine: how fast it reads memory, how fast it does 8-bit dot products.  What real kernels are compared with."""
+
+from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.quants.quant import PREFETCH
+
+DOTS = 24  # independent sums, enough to hide the instruction's latency
+DOT_BYTES = 64  # products of one dot product
+
+
+def read(e: Emitter, address: Value, size: Value, out: Value) -> None:
+    """Read `size` bytes (a multiple of 256), with the prefetching of the real kernels; their sum as i64[8] goes to `out`."""
+    sums = [e.var(vec(I64, 8)) for _ in range(4)]
+    with e.loop(address, address + size, 256) as at:
+        for j, total in enumerate(sums):
+            e.prefetch(at + (PREFETCH + 64 * j))
+            total.set(total.get() + e.load(at + 64 * j, vec(I64, 8)))
+    e.store((sums[0].get() + sums[1].get()) + (sums[2].get() + sums[3].get()), out)
+
+
+def dots(e: Emitter, turns: Value, out: Value) -> None:
+    """DOTS x DOT_BYTES multiplications for each turn, in registers; a sum i32[16] goes to `out`."""
+    sums = [e.var(vec(I32, 16)) for _ in range(DOTS)]
+    codes, x = e.load(out, vec(I8, 64)), e.load(out + 64, vec(I8, 64))  # read, so that nothing is known when it is compiled
+    with e.loop(0, turns):
+        for total in sums:
+            total.set(e.dot(total.get(), codes, x, False))
+    all_of_it = sums[0].get()
+    for total in sums[1:]:
+        all_of_it = all_of_it + total.get()
+    e.store(all_of_it, out)
