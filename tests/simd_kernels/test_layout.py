@@ -1,0 +1,52 @@
+"""Sizes that kernels and their callers agree on."""
+
+import numpy as np
+import pytest
+
+from edgeinfer.formats.ggml import GgmlType
+from edgeinfer.simd_kernels import kernels, layout
+
+
+def test_aligned_memory_is_zero_and_begins_at_a_border():
+    for size in (1, 4095, 4096, 5000):
+        memory = layout.aligned(size)
+        assert memory.size == size and memory.ctypes.data % 4096 == 0 and not memory.any()
+    assert layout.aligned(100, 64).ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("width", [32, 64, 576, 2048])
+def test_activations_have_room_for_codes_scales_and_sums(width):
+    size = layout.activation_bytes(width)
+    assert size % 64 == 0 and 0 <= size - (width + 4 * (width // 32) + 4 * (width // 32) + 4 * (width // 16)) < 64
+
+
+@pytest.mark.parametrize("kv_type, number", [("f32", 4), ("f16", 2), ("q8_0", 1)])
+@pytest.mark.parametrize("key_dim, value_dim", [(64, 64), (80, 80), (12, 40)])
+def test_a_head_has_room_for_keys_values_and_scales(kv_type, number, key_dim, value_dim):
+    size, value_at = layout.head_layout(kv_type, key_dim, value_dim)
+    scales = 2 if kv_type == "q8_0" else 0
+    keys = 16 * (key_dim * number + -(-key_dim // 32) * scales)
+    groups = -(-value_dim // 32)  # values are padded
+    assert value_at == keys and size % 64 == 0 and 0 <= size - keys - 16 * groups * (32 * number + scales) < 64
+
+
+def test_scratch_holds_panel_and_sums_for_every_tier():
+    from edgeinfer.simd_kernels import cpu
+
+    for tier in cpu.TIERS:
+        codes = 2 * tier.tile_rows * (layout.DEPTH + 2 * 4 * layout.DEPTH // 16)  # rows, then the panel: codes, scales, minimums
+        floats = 2 * tier.tile_rows * 4 * layout.FLOAT_DEPTH
+        assert max(codes, floats) <= layout.SPARE
+        for tokens in (1, 7, 512):
+            rooms = layout.up(tokens, tier.tile_tokens)
+            assert layout.scratch_bytes(rooms, tier.tile_rows, 64) >= layout.SPARE + 4 * tier.tile_rows * rooms
+
+
+def test_types_that_are_listed_here_are_so():
+    for kind, quant in kernels.QUANTS.items():
+        assert (kind in layout.SIXTEENS, kind in layout.WIDE) == (quant.group == 16, quant.wide)
+        assert layout.DEPTH % GgmlType[kind].block == 0
+
+
+def test_up():
+    assert [layout.up(n, 16) for n in (0, 1, 16, 17)] == [0, 16, 16, 32] and np.all(layout.up(5, 1) == 5)
