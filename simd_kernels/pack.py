@@ -88,16 +88,25 @@ class Pack:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for name, code in built.items():
-                handle, path = tempfile.mkstemp(dir=self.folder, suffix=".partial")
-                with os.fdopen(handle, "wb") as file:
-                    file.write(code + hashlib.sha256(code).digest())
-                os.replace(path, self.folder / f"{name}.o")
+                write_whole(self.folder / f"{name}.o", code + hashlib.sha256(code).digest())
         except OSError as error:
             warnings.warn(
                 f"compiled kernels cannot be kept in {self.folder} ({error.strerror}); they are built anew at every start "
                 "(EDGEINFER_HOME names another folder)",
                 stacklevel=2,
             )
+
+
+def write_whole(path: pathlib.Path, data: bytes) -> None:
+    """Have the file appear with all of its bytes, or not at all."""
+    handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
+    except OSError:
+        os.unlink(partial)
+        raise
 
 
 def build(names: list[str], tier: Tier) -> dict[str, bytes]:
