@@ -39,7 +39,8 @@ m = L.llama_model_load_from_file(model.encode(), L.llama_model_default_params())
 p = L.llama_context_default_params(); p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = 1024, 512, 512, threads, threads
 c = L.llama_init_from_model(m, p)
 def step(ids):
-    assert L.llama_decode(c, L.llama_batch_get_one((ctypes.c_int32 * len(ids))(*ids), len(ids))) == 0
+    tokens = (ctypes.c_int32 * len(ids))(*ids)  # the batch only points to it
+    assert L.llama_decode(c, L.llama_batch_get_one(tokens, len(ids))) == 0
     L.llama_synchronize(c)
 def decode():
     L.llama_memory_clear(L.llama_get_memory(c), True); step({IDS.format(16)})
