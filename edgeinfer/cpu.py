@@ -98,7 +98,7 @@ class CpuBackend:
 
     def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
         check_step(self, chunks, logits)
-        out = logits if logits.flags.c_contiguous else np.empty_like(logits)
+        out = logits if logits.flags.c_contiguous else np.empty(logits.shape, np.float32)
         lengths = [self.length(chunk.seq) for chunk in chunks]
         for chunk, length in zip(chunks, lengths, strict=True):
             self._cache.grow(chunk.seq, length + len(chunk.ids))
