@@ -48,27 +48,27 @@ class GgmlType(enum.IntEnum):
     Q5_K = 13, 256, 176, True
     Q6_K = 14, 256, 210, True
     Q8_K = 15, 256, 292
-    IQ2_XXS = 16, 256, 66
-    IQ2_XS = 17, 256, 74
-    IQ3_XXS = 18, 256, 98
-    IQ1_S = 19, 256, 50
-    IQ4_NL = 20, 32, 18
-    IQ3_S = 21, 256, 110
-    IQ2_S = 22, 256, 82
-    IQ4_XS = 23, 256, 136
+    IQ2_XXS = 16, 256, 66, True
+    IQ2_XS = 17, 256, 74, True
+    IQ3_XXS = 18, 256, 98, True
+    IQ1_S = 19, 256, 50, True
+    IQ4_NL = 20, 32, 18, True
+    IQ3_S = 21, 256, 110, True
+    IQ2_S = 22, 256, 82, True
+    IQ4_XS = 23, 256, 136, True
     I8 = 24, 1, 1
     I16 = 25, 1, 2
     I32 = 26, 1, 4
     I64 = 27, 1, 8
-    F64 = 28, 1, 8
-    IQ1_M = 29, 256, 56
+    F64 = 28, 1, 8, True
+    IQ1_M = 29, 256, 56, True
     BF16 = 30, 1, 2, True
-    TQ1_0 = 34, 256, 54
-    TQ2_0 = 35, 256, 66
-    MXFP4 = 39, 32, 17
-    NVFP4 = 40, 64, 36
-    Q1_0 = 41, 128, 18
-    Q2_0 = 42, 64, 18
+    TQ1_0 = 34, 256, 54, True
+    TQ2_0 = 35, 256, 66, True
+    MXFP4 = 39, 32, 17, True
+    NVFP4 = 40, 64, 36, True
+    Q1_0 = 41, 128, 18, True
+    Q2_0 = 42, 64, 18, True
 
     @classmethod
     def of(cls, number: int) -> "GgmlType":
@@ -91,7 +91,7 @@ class GgmlType(enum.IntEnum):
     def not_computable(self) -> str:
         """The end of an error text about something of this type."""
         names = " ".join(kind.name for kind in GgmlType if kind.computable)
-        return f"{self.name} (ggml type {int(self)}), which cannot be computed with yet; computable: {names}"
+        return f"{self.name} (ggml type {int(self)}), which cannot be computed with; computable: {names}"
 
 
 _BY_NUMBER = {int(kind): kind for kind in GgmlType}

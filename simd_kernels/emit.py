@@ -16,7 +16,7 @@ from llvmlite import ir
 from edgeinfer.simd_kernels.cpu import Tier
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
-F16, F32, VOID = ir.HalfType(), ir.FloatType(), ir.VoidType()
+F16, F32, F64, VOID = ir.HalfType(), ir.FloatType(), ir.DoubleType(), ir.VoidType()
 Number = int | float
 ROUND = 1.5 * 2.0**23  # at this size a float's last bit is worth one, so that adding it rounds to whole numbers
 
@@ -161,6 +161,21 @@ class Emitter:
         """A number of a record that is kept as a float's bits."""
         return self.load(record + 8 * index, F32)
 
+    def table(self, data: bytes) -> Value:
+        """The address of these bytes, which become part of the code."""
+        kind, module = ir.ArrayType(I8, len(data)), self.b.module
+        constant = ir.GlobalVariable(module, kind, module.get_unique_name("table"))
+        constant.linkage, constant.global_constant, constant.align = "internal", True, 64
+        constant.initializer = ir.Constant(kind, bytearray(data))
+        return Value(self, self.b.ptrtoint(constant, I64))
+
+    def gather(self, table: Value, indices: Value, kind: ir.IntType) -> Value:
+        """Entries of `kind` of the table at this address, by 8- or 16-bit unsigned indices, which fill whole 64-bit words."""
+        size = indices.kind.element.width
+        words = self.bits(indices, vec(I64, indices.lanes * size // 64))
+        numbers = [(self.lane(words, k * size // 64) >> (k * size % 64)) & ((1 << size) - 1) for k in range(indices.lanes)]
+        return self.join(*(self.load(table + number * (kind.width // 8), vec(kind, 1)) for number in numbers))
+
     def prefetch(self, address: Value) -> None:
         """Ask for the cache line at `address`, which may lie outside of any mapping."""
         flags = [ir.Constant(I32, v) for v in (0, 2, 1)]
@@ -293,6 +308,30 @@ class Emitter:
             x = self.join(x, self.const(x.kind))
         return x
 
+    def lookup(self, table: Sequence[int], x: Value) -> Value:
+        """table[number] for each of the numbers x u8[16 or more], 0 to 15."""
+        widest = 4 * self.tier.lanes
+        if x.lanes > widest:
+            return self.join(*(self.lookup(table, self.part(x, i, widest)) for i in range(0, x.lanes, widest)))
+        entries = self.const(x.kind, list(table) * (x.lanes // 16))
+        if self.tier.machine == "aarch64":
+            return self.intrinsic("llvm.aarch64.neon.tbl1.v16i8", x.kind, entries, x)
+        if self.tier.machine == "x86_64":
+            name = {16: "ssse3.pshuf.b.128", 32: "avx2.pshuf.b", 64: "avx512.pshuf.b.512"}[x.lanes]
+            return self.intrinsic(f"llvm.x86.{name}", x.kind, entries, x)
+        out = self.const(x.kind)
+        for number, entry in enumerate(table):
+            out = self.select(x.equals(number), self.const(x.kind, entry), out)
+        return out
+
+    def flags(self, x: Value) -> Value:
+        """The mask with a lane for each bit of an integer or of a vector of them, lowest first."""
+        n = x.lanes * x.kind.element.width if isinstance(x.kind, ir.VectorType) else x.kind.width
+        if self.tier.name == "avx512vnni":
+            return self.bits(x, vec(I1, n))
+        spread = self.pick(self.bits(x, vec(I8, n // 8)), [i // 8 for i in range(n)])
+        return (spread & self.const(spread.kind, [1 << i % 8 for i in range(n)])).equals(0) ^ -1
+
     def total(self, x: Value) -> Value:
         """Sum of the lanes, in a fixed order: halves are added until one lane is left."""
         return self.lane(self.fold(x, 1), 0)
@@ -341,6 +380,10 @@ class Emitter:
     def to_int(self, x: Value) -> Value:
         """Floats without a fraction as i32."""
         return Value(self, self.b.fptosi(x.raw, vec(I32, x.lanes)))
+
+    def shorten(self, x: Value) -> Value:
+        """Double floats as floats."""
+        return Value(self, self.b.fptrunc(x.raw, vec(F32, x.lanes)))
 
     def half_to_float(self, x: Value) -> Value:
         """Half floats (as i16 lanes) as floats."""

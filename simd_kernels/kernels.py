@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from edgeinfer.simd_kernels import attention, executor, linear, probe, rows, tile
 from edgeinfer.simd_kernels.layout import KV_BYTES
-from edgeinfer.simd_kernels.quants import floats, k_quants, legacy
+from edgeinfer.simd_kernels.quants import floats, grids, k_quants, legacy, levels, low_bits
 
 Body = Callable[..., None]
-QUANTS = {q.name: q for q in (*legacy.TYPES, *k_quants.TYPES)}
+QUANTS = {q.name: q for q in (*legacy.TYPES, *k_quants.TYPES, *low_bits.TYPES, *levels.TYPES, *grids.TYPES)}
 FLOATS = {f.name: f for f in floats.TYPES}
 TILES = [tile.Tile(group, wide) for group in (16, 32) for wide in (False, True)]
 

@@ -4,9 +4,9 @@ import numpy as np
 
 # Quantised activations (rows.quantise): codes i8[width], f32[width / 32] scales, then sums over 32 and over 16 codes.
 
-SIXTEENS = ("Q2_K", "Q3_K", "Q6_K")  # types whose scales cover 16 weights; all others 32
-WIDE = ("Q8_0",)  # types with codes above 127
-FLOATS = ("F32", "F16", "BF16")  # types that take float activations
+SIXTEENS = ("Q2_K", "Q3_K", "Q6_K", "IQ1_M", "IQ2_XS", "IQ2_S", "NVFP4")  # types whose scales cover 16 weights; all others 32
+WIDE = ("Q8_0", "IQ4_NL", "IQ4_XS")  # types with codes above 127
+FLOATS = ("F64", "F32", "F16", "BF16")  # types that take float activations
 
 
 def up(number: int, step: int) -> int:

@@ -14,6 +14,8 @@ import gguf
 import numpy as np
 
 from edgeinfer.formats import dequantize
+from edgeinfer.formats.ggml import GgmlType
+from tests.blocks import put_scales
 
 VOCAB = 300
 EMBED_GAIN = 0.2  # small, or tied models would repeat the last token for ever
@@ -21,14 +23,8 @@ PLAIN_SHAPE = {"layers": 2, "dim": 64, "heads": 4, "kv_heads": 2, "key_dim": 16,
 K_SHAPE = {"layers": 2, "dim": 256, "heads": 8, "kv_heads": 2, "key_dim": 32, "value_dim": 32, "ff_dim": 512}
 ARCH_SHAPE: dict[str, dict[str, int]] = {"llama": {}, "qwen2": {}, "qwen3": {}, "gemma3": {"layers": 3}}
 
-# k-quants, which `gguf` cannot make: where the f16 scale lies in a block, where that of the minimum, mean of the codes
-K_QUANTS: dict[str, tuple[int, int | None, float]] = {
-    "Q2_K": (80, 82, 1.5),
-    "Q3_K": (108, None, 0),
-    "Q4_K": (0, 2, 7.5),
-    "Q5_K": (0, 2, 15.5),
-    "Q6_K": (208, None, 0),
-}
+MADE_BY_GGUF = "F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 TQ1_0 TQ2_0 MXFP4".split()  # all others are random blocks
+MEAN_CODES = {"Q2_K": 1.5, "Q4_K": 7.5, "Q5_K": 15.5}  # of random blocks with minimums
 
 MERGES = (
     "Ġ t,h e,Ġt he,Ġ a,Ġ i,Ġ s,Ġ r,i n,e n,Ġt o,e r,Ġa n,Ġ w,Ġ o,Ġ b,o w,o r,d e,Ġi s,Ġan d,Ġ m,Ġ l,Ġ c,Ġc o,v er,r e,"
@@ -61,7 +57,7 @@ def write(
     `edit(keys, tensors)` may change what is written: keys by full name, tensors as name -> (float32 array, type).
     """
     by_name = {"": types} if isinstance(types, str) else dict(types)
-    base = K_SHAPE if set(by_name.values()) & set(K_QUANTS) else PLAIN_SHAPE
+    base = K_SHAPE if any(GgmlType[kind].block > 32 for kind in by_name.values()) else PLAIN_SHAPE
     sizes = {"context": 256, "window": 8} | base | ARCH_SHAPE[arch] | shape
     keys = _keys(arch, sizes) | {"bpe": _bpe, "spm": _spm}[vocab]()
     tensors: Tensors = {}
@@ -166,23 +162,20 @@ def _values(rng: np.random.Generator, name: str, shape: tuple[int, ...], tied: b
 
 
 def encode(x: np.ndarray, kind: str, seed: int = 0) -> np.ndarray:
-    """uint8[rows, row bytes] in type `kind`: `x` f32[rows, cols] rounded; k-quants are random, as spread as `x`."""
-    if kind not in K_QUANTS:
+    """uint8[rows, row bytes] in type `kind`: `x` f32[rows, cols] rounded, or random blocks as spread as `x`."""
+    if kind == "F64":
+        return x.astype("<f8").view(np.uint8)
+    if kind in MADE_BY_GGUF:
         blocks = gguf.quants.quantize(x, gguf.GGMLQuantizationType[kind])
         return blocks.view(np.uint8).reshape(len(x), -1)
-    scale_at, min_at, mean_code = K_QUANTS[kind]
     rng = np.random.default_rng([seed, x.size])
-    size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]][1]
-    blocks = rng.integers(0, 256, (x.size // 256, size), dtype=np.uint8)
-    scales = rng.uniform(0.7, 1.3, (len(blocks), 1)).astype(np.float32)
-
-    def set_scales(unit: float) -> None:
-        blocks[:, scale_at : scale_at + 2] = (scales * unit).astype("<f2").view(np.uint8)
-        if min_at is not None:
-            blocks[:, min_at : min_at + 2] = (scales * unit * mean_code).astype("<f2").view(np.uint8)
-
-    set_scales(1.0)
-    set_scales(float(x.std() / dequantize(blocks, kind).std()))
+    sizes = GgmlType[kind]
+    blocks = rng.integers(0, 256, (x.size // sizes.block, sizes.bytes), dtype=np.uint8)
+    scales = rng.uniform(0.7, 1.3, len(blocks)).astype(np.float32)
+    minimums = [MEAN_CODES[kind]] if kind in MEAN_CODES else []
+    put_scales(blocks, kind, *(scales * factor for factor in [1.0, *minimums]))
+    unit = float(x.std() / dequantize(blocks, kind).std())
+    put_scales(blocks, kind, *(scales * unit * factor for factor in [1.0, *minimums]))
     return blocks.reshape(len(x), -1)
 
 
@@ -196,8 +189,9 @@ def _save(path: pathlib.Path, keys: Keys, tensors: Tensors, seed: int) -> None:
         if kind == "F32":
             writer.add_tensor(name, np.ascontiguousarray(x, np.float32))
         else:
-            blocks = encode(x, kind, seed + index)
-            writer.add_tensor(name, blocks, raw_dtype=gguf.GGMLQuantizationType[kind])
+            number = GgmlType[kind]
+            gguf.GGML_QUANT_SIZES.setdefault(number, (number.block, number.bytes))  # of types younger than the package
+            writer.add_tensor(name, encode(x, kind, seed + index), raw_dtype=number)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -1,6 +1,6 @@
-"""F32, F16 and BF16 weights: converted to float32 and multiplied as such, with float32 activations."""
+"""F64, F32, F16 and BF16 weights: converted to float32 and multiplied as such, with float32 activations."""
 
-from edgeinfer.simd_kernels.emit import F32, I16, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import F32, F64, I16, I32, I64, Emitter, Value, vec
 
 
 class Float:
@@ -36,6 +36,13 @@ class Float:
                 e.store(self.load(e, w + k * self.bytes, lanes), numbers + k * 4)
 
 
+class F64Type(Float):
+    name, bytes = "F64", 8
+
+    def load(self, e: Emitter, address: Value, lanes: int) -> Value:
+        return e.shorten(e.load(address, vec(F64, lanes)))
+
+
 class F32Type(Float):
     name, bytes = "F32", 4
 
@@ -59,4 +66,4 @@ class BF16Type(Float):
         return e.bits(e.widen(e.load(address, vec(I16, lanes)), vec(I32, lanes)) << 16, vec(F32, lanes))
 
 
-TYPES = (F32Type(), F16Type(), BF16Type())
+TYPES = (F64Type(), F32Type(), F16Type(), BF16Type())

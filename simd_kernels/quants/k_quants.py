@@ -4,13 +4,8 @@ Source of the layouts: block_q2_K and its neighbours in ggml.  Scales are themse
 weights, and are decoded as a vector: 8 or 16 of them at once.
 """
 
-from edgeinfer.simd_kernels.emit import I8, I16, I32, Emitter, Value, vec
-from edgeinfer.simd_kernels.quants.quant import Codes, Quant, twice
-
-
-def half(e: Emitter, address: Value, lanes: int) -> Value:
-    """The half float at `address` in every one of so many lanes."""
-    return e.pick(e.half_to_float(e.load(address, vec(I16, 1))), [0] * lanes)
+from edgeinfer.simd_kernels.emit import I8, I32, Emitter, Value, vec
+from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, twice
 
 
 def bytes_of(e: Emitter, *words: Value) -> Value:

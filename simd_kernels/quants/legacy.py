@@ -17,10 +17,14 @@ class Legacy(Quant):
     top = 0  # where the top bits are, 0 for none
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        scales = halves(e, w, self.bytes, blocks)
+        scales = self.scales(e, w, blocks)
         minimums = scales * -float(self.offset) if self.offset else halves(e, w + 2, self.bytes, blocks)
         pairs = [[w + self.bytes * (first + k) for k in range(min(2, blocks))] for first in range(0, blocks, 2)]
         return Codes([self.codes(e, pair) for pair in pairs], scales, minimums)
+
+    def scales(self, e: Emitter, w: Value, blocks: int) -> Value:
+        """f32[blocks]"""
+        return halves(e, w, self.bytes, blocks)
 
     def codes(self, e: Emitter, blocks: list[Value]) -> Value:
         """u8[32 * blocks] of one or two blocks at these addresses."""

@@ -121,6 +121,17 @@ def halves(e: Emitter, w: Value, stride: int, n: int) -> Value:
     return e.half_to_float(e.join(*words))
 
 
+def half(e: Emitter, address: Value, lanes: int) -> Value:
+    """The half float at `address` in every one of so many lanes."""
+    return e.pick(e.half_to_float(e.load(address, vec(I16, 1))), [0] * lanes)
+
+
+def packed(e: Emitter, address: Value, n: int) -> Value:
+    """i32[n] of so many nibbles, 8 or 16, the low one of a byte first."""
+    words = e.load(address, vec(I32, n // 8))
+    return (e.pick(words, [k // 8 for k in range(n)]) >> e.const(vec(I32, n), [4 * (k % 8) for k in range(n)])) & 15
+
+
 def twice(e: Emitter, x: Value) -> Value:
     """`x` behind itself."""
     return e.join(x, x)

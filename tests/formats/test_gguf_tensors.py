@@ -6,7 +6,7 @@ import pytest
 from edgeinfer.errors import FormatError, RequestError, UnsupportedError
 from edgeinfer.formats.ggml import GgmlType
 
-F32, Q4_0, Q8_0, IQ2_XXS = 0, 2, 8, 16
+F32, Q4_0, Q8_0, I16 = 0, 2, 8, 25
 
 
 def test_shape_is_rows_first_and_data_are_rows_of_bytes(opened):
@@ -38,9 +38,9 @@ def test_tensors_are_in_file_order_and_cannot_be_changed(opened):
 
 
 def test_float32_of_a_type_that_is_not_computable(opened):
-    tensor = opened(tensors=[("blk.0.w", (256,), IQ2_XXS, 0)], data=bytes(66)).tensors["blk.0.w"]
+    tensor = opened(tensors=[("blk.0.w", (33,), I16, 0)], data=bytes(66)).tensors["blk.0.w"]
     with pytest.raises(
-        UnsupportedError, match=r"tensor 'blk.0.w' is IQ2_XXS \(ggml type 16\).*computable: F32 F16 Q4_0"
+        UnsupportedError, match=r"tensor 'blk.0.w' is I16 \(ggml type 25\).*computable: F32 F16 Q4_0"
     ):
         tensor.float32()
     assert tensor.data.shape == (66,)

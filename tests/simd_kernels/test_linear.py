@@ -6,9 +6,9 @@ import pytest
 from edgeinfer.formats import dequantize
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.simd_kernels import layout, record
+from tests.blocks import FLOATS, QUANTS, random_rows
 from tests.simd_kernels import twins
 from tests.simd_kernels.harness import between_rows, guarded, padded_rows, write
-from tests.simd_kernels.quants.blocks import FLOATS, QUANTS, random_rows
 
 TOKENS = [1, 2, 5, 6, 7, 13]
 SLACK = 12  # units of 2**-24 of its terms' sizes that a sum may be off

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from edgeinfer.formats import dequantize
+from tests.blocks import FLOATS, random_rows
 from tests.simd_kernels.harness import guarded
-from tests.simd_kernels.quants.blocks import FLOATS, random_rows
 
 COLS = (1, 2, 15, 16, 17, 31, 32, 33, 63, 100, 576)
 

@@ -7,11 +7,11 @@ from edgeinfer.formats import dequantize
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.simd_kernels import kernels as table
 from edgeinfer.simd_kernels import layout
+from tests.blocks import QUANTS, random_rows, scale_bytes
 from tests.simd_kernels import twins
 from tests.simd_kernels.harness import guarded
-from tests.simd_kernels.quants.blocks import QUANTS, SCALES, random_rows
 
-COLS = {32: (32, 64, 96, 128, 160, 288, 416), 256: (256, 512, 768)}
+COLS = {32: (32, 64, 96, 128, 160, 288, 416), 64: (64, 192, 256, 576), 128: (128, 512, 896), 256: (256, 512, 768)}
 CASES = [(kind, cols) for kind in QUANTS for cols in COLS[GgmlType[kind].block]]
 
 
@@ -62,12 +62,11 @@ def magnitude(kernels, kind, w, x):
 @pytest.mark.parametrize("sign", [-127, 127])
 @pytest.mark.parametrize("kind", QUANTS)
 def test_dot_of_the_largest_codes_does_not_saturate(kernels, kind, sign):
-    """All code bits set (for Q8_0: the byte 127, taken as code 255), activations +-127."""
+    """All code bits set (for Q8_0: the byte 127, taken as code 255), which is the largest code but for grids; activations +-127."""
     sizes = GgmlType[kind]
-    cols = 2 * sizes.block * (1 if sizes.block == 256 else 3)
+    cols = 2 * sizes.block * (3 if sizes.block == 32 else 1)
     w = random_rows(np.random.default_rng(0), kind, 1, cols).reshape(-1, sizes.bytes)
-    scale_bytes = {at + i for at in SCALES[kind] for i in range(2)}
-    w[:, [i for i in range(sizes.bytes) if i not in scale_bytes]] = 127 if kind == "Q8_0" else 255
+    w[:, [i for i in range(sizes.bytes) if i not in scale_bytes(kind)]] = 127 if kind == "Q8_0" else 255
     x_codes, x_scales = np.full((1, cols), sign, np.int8), np.ones((1, cols // 32), np.float32)
     out = np.zeros(1, np.float32)
     kernels.call(f"dot.{kind}", w, w.size, 1, twins.row(x_codes, x_scales), cols, out)
