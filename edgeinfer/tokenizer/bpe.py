@@ -2,6 +2,8 @@
 
 Source: https://github.com/openai/gpt-2/blob/master/src/encoder.py."""
 
+import itertools
+import operator
 import re
 
 from tokenizers import Regex, Tokenizer, pre_tokenizers
@@ -23,13 +25,9 @@ class Bpe:
     space_prefix = False
 
     def __init__(self, file: GgufFile, vocabulary: Vocabulary, pre: PreTokenizer) -> None:
-        texts = [piece.decode("utf-8", "replace") for piece in vocabulary.ids]
-        pieces = dict(zip(texts, vocabulary.ids.values(), strict=True))
         self.add_bos, self.drops_blanks = pre.add_bos, pre.drops_blanks
         self._unknown = len(vocabulary.pieces)
-        pieces[_UNKNOWN] = self._unknown
-        merges = _merges(file, pieces)
-        self._tokenizer = Tokenizer(BPE(pieces, merges, unk_token=_UNKNOWN, ignore_merges=pre.whole_words))
+        self._tokenizer = Tokenizer(make_merger(file, vocabulary, ignore_merges=pre.whole_words))
         steps = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in pre.expressions]
         bytes_to_alphabet = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*steps, bytes_to_alphabet])
@@ -61,10 +59,29 @@ class Bpe:
         return ids if self._unknown not in ids else [id for id in ids if id != self._unknown]
 
 
-def _merges(file: GgufFile, pieces: dict[str, int]) -> list[tuple[str, str]]:
-    """The pairs in order.  Those of which a part or the result is no token lead to none: they are left out, for the
-    library takes them badly, and so are lines that are no two texts with a blank between them."""
-    lines = [line for line in file.strings("tokenizer.ggml.merges") if line.count(b" ") == 1]
-    texts = b" ".join(lines).decode("utf-8", "replace").split(" ")
-    pairs = zip(texts[::2], texts[1::2], strict=False)
-    return [(left, right) for left, right in pairs if left + right in pieces and left in pieces and right in pieces]
+def make_merger(file: GgufFile, vocabulary: Vocabulary, **options: bool) -> BPE:
+    """What merges the characters of a word by the file's pairs; characters without a piece get the number of pieces.
+
+    Pairs of which a part or the result is no piece lead to none: they are left out.  The library says so if there are
+    any, but dies of pairs that are longer than all pieces; to look at each is a sixth of the start of a small model."""
+    texts = [piece.decode("utf-8", "replace") for piece in vocabulary.pieces]
+    pieces = dict(zip(texts, range(len(texts)), strict=True))
+    pieces[_UNKNOWN] = len(texts)
+    lines = file.strings("tokenizer.ggml.merges")
+    pairs = _pairs(lines)
+    if max(map(len, lines), default=0) <= max(map(len, vocabulary.pieces)) + 1:
+        try:
+            return BPE(pieces, pairs, unk_token=_UNKNOWN, **options)
+        except Exception:  # the library raises no other kind
+            pass
+    known = [(left, right) for left, right in pairs if left + right in pieces and left in pieces and right in pieces]
+    return BPE(pieces, known, unk_token=_UNKNOWN, **options)
+
+
+def _pairs(lines: list[bytes]) -> list[tuple[str, str]]:
+    """The two texts of each line, without lines that are not two texts with a blank between them."""
+    joined = b" ".join(lines)
+    if joined.count(b" ") != 2 * len(lines) - 1 or not all(map(operator.contains, lines, itertools.repeat(b" "))):
+        joined = b" ".join(line for line in lines if line.count(b" ") == 1)
+    texts = iter(joined.decode("utf-8", "replace").split(" "))
+    return list(zip(texts, texts, strict=False))

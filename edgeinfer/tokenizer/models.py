@@ -1,7 +1,8 @@
-"""Chooses what turns text without special tokens into ids: byte pairs or SentencePiece.
+"""Chooses what turns text without special tokens into ids, by tokenizer.ggml.model.
 
-Each comes with a library, imported only when a file needs it."""
+Some come with a library, imported only when a file needs it."""
 
+import importlib
 from typing import Protocol
 
 from edgeinfer.formats.gguf import GgufFile
@@ -17,19 +18,30 @@ class Model(Protocol):
     drops_blanks: bool
 
     def encode(self, raw: bytes, exact: bool) -> list[int]:
-        """Ids of `raw`, whose broken UTF-8 keeps its bytes if `exact`."""
+        """Ids of `raw`, a whole text or what lies between special tokens; broken UTF-8 keeps its bytes if `exact`."""
 
     def piece_bytes(self, piece: bytes) -> bytes:
         """What a normal piece stands for."""
 
 
+_CLASSES = {
+    "bert": "wordpiece.WordPiece",
+    "gemma4": "line_bpe.LineBpe",
+    "gpt2": "bpe.Bpe",
+    "llama": "spm.Spm",
+    "rwkv": "rwkv.Rwkv",
+    "t5": "unigram.Unigram",
+}
+
+
 def make_model(file: GgufFile, vocabulary: Vocabulary, pre: str | None) -> Model:
-    """The model of `vocabulary`; `pre` overrides the file's tokenizer.ggml.pre."""
-    if vocabulary.model == "llama":
-        from edgeinfer.tokenizer.spm import Spm
+    """The model of `vocabulary`; `pre` overrides the file's tokenizer.ggml.pre, which only `gpt2` vocabularies have."""
+    kind, arguments = vocabulary.model, []
+    if kind == "gpt2":
+        from edgeinfer.tokenizer.pretokenizers import LINES, pre_tokenizer
 
-        return Spm(file, vocabulary)
-    from edgeinfer.tokenizer.bpe import Bpe
-    from edgeinfer.tokenizer.pretokenizers import pre_tokenizer
-
-    return Bpe(file, vocabulary, pre_tokenizer(file.get("tokenizer.ggml.pre", str, "default") if pre is None else pre))
+        name = file.get("tokenizer.ggml.pre", str, "default") if pre is None else pre
+        kind, arguments = ("gemma4", []) if name in LINES else (kind, [pre_tokenizer(name)])
+    module, _, name = _CLASSES[kind].partition(".")
+    model: Model = getattr(importlib.import_module(f"edgeinfer.tokenizer.{module}"), name)(file, vocabulary, *arguments)
+    return model

@@ -131,13 +131,16 @@ _FAMILIES: tuple[tuple[PreTokenizer, str], ...] = (
     (PreTokenizer((*_CHAMELEON_MARKS, r"\p{N}", r"[\p{P}!-/:-@\[-`{-~]", _GPT2), add_bos=True), "chameleon"),
 )
 
+# Names of vocabularies that are not of bytes, but as those of model type gemma4, though their files say gpt2.
+LINES = frozenset(("granite-embed-multi-311m", "sarvam-moe"))
+
 PRE_TOKENIZERS = {name: family for family, names in _FAMILIES for name in names.split()}
 
 
 def pre_tokenizer(name: str) -> PreTokenizer:
     """The one called `name`; for a name that nobody knows a warning and `default`."""
     if name not in PRE_TOKENIZERS:
-        close = difflib.get_close_matches(name, PRE_TOKENIZERS, 1, 0.0)[0]
+        close = difflib.get_close_matches(name, [*PRE_TOKENIZERS, *LINES], 1, 0.0)[0]
         warnings.warn(
             f"unknown pre-tokenizer {name!r} (closest known: {close!r}); using 'default', so token ids may be wrong",
             stacklevel=2,

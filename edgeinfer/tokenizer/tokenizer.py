@@ -12,6 +12,7 @@ from edgeinfer.tokenizer.special import SpecialTokens, merged
 from edgeinfer.tokenizer.utf8 import as_bytes
 from edgeinfer.tokenizer.vocabulary import PieceType, read_vocabulary
 
+_FALCON_BOS = 11  # taken by llama.cpp where a vocabulary of bytes wants a BOS and the file names none
 _BYTE_PIECE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -31,7 +32,9 @@ class Tokenizer:
         self.n_vocab = len(vocabulary.pieces)
         self.bos_id, self.eos_id, self.eog_ids = vocabulary.bos_id, vocabulary.eos_id, vocabulary.eog_ids
         self.add_bos = self._model.add_bos if vocabulary.add_bos is None else vocabulary.add_bos
-        self.add_eos = bool(vocabulary.add_eos)
+        self.add_eos = vocabulary.add_eos
+        if self.bos_id is None and self.add_bos and vocabulary.model == "gpt2" and self.n_vocab > _FALCON_BOS:
+            self.bos_id = _FALCON_BOS
 
     @classmethod
     def from_gguf(cls, source: str | os.PathLike[str] | GgufFile, pre: str | None = None) -> "Tokenizer":
@@ -64,14 +67,8 @@ class Tokenizer:
         segments with parse_special."""
         raw, spans = merged([(as_bytes(text), parse) for text, parse in segments])
         ids = [self.bos_id] if add_special and self.add_bos and self.bos_id is not None else []
-        starts = True  # of the text, or behind a special token
         for part in self._special.cut(raw, spans):
-            if isinstance(part, int):
-                ids.append(part)
-                starts = True
-            else:
-                ids += self._model.encode(b" " + part if starts and self._model.space_prefix else part, exact)
-                starts = False
+            ids += [part] if isinstance(part, int) else self._model.encode(part, exact)
         if add_special and self.add_eos and self.eos_id is not None:
             ids.append(self.eos_id)
         return ids

@@ -25,6 +25,22 @@ def symbols(raw: bytes) -> Iterator[bytes]:
         position = end
 
 
+def text_runs(raw: bytes) -> Iterator[str | bytes]:
+    """`raw` as a row of texts and broken symbols."""
+    try:
+        yield raw.decode()
+        return
+    except UnicodeDecodeError:
+        text = ""
+    for symbol in symbols(raw):
+        try:
+            text += symbol.decode()
+        except UnicodeDecodeError:
+            yield from (text, symbol)
+            text = ""
+    yield text
+
+
 def repaired(raw: bytes) -> str:
     """Text of `raw` as llama.cpp reads it: a byte that starts no character is U+FFFD, overlong forms are accepted."""
     out = []

@@ -8,6 +8,7 @@ END_TEXTS = tuple(
     for line in (
         "<|eot_id|> <|eom_id|> <|end_of_text|> <|im_end|> <|end|> <|return|> <|call|> <|calls|> <|flush|>",
         "<|endoftext|> <end_of_turn> <end_of_utterance> <eos> </s> <EOT> _<EOT> [EOT] [EOS] <｜end▁of▁sentence｜>",
+        "<turn|> <|tool_response>",
     )
     for text in line.split()
 )

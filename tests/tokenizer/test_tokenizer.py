@@ -1,5 +1,6 @@
 """The tokenizer as a whole: flags, decoding, and the exact ids of the two real models."""
 
+import json
 import pathlib
 from collections.abc import Callable
 
@@ -139,3 +140,17 @@ def test_real_incomplete_utf8(real: Real) -> None:
     assert real(SMOL).encode(b"\xe6\xad\xaa", exact=True) == [34978, 120]
     ids = real(GEMMA).encode(b"\xff\xfe", add_special=False)
     assert real(GEMMA).decode(ids) == b"\xff\xfe"
+
+
+def test_kit_models(shared: pathlib.Path) -> None:
+    """Every model of the kit: ids and bytes as llama.cpp has them."""
+    cases = [
+        json.loads(path.read_text()) for path in sorted((shared / "kit/arch").glob("*.json")) if path.stem != "index"
+    ]
+    assert len(cases) >= 136
+    for case in cases:
+        tokenizer = Tokenizer.from_gguf(shared / "kit/arch" / case["file"])
+        for check in case["tokenize_checks"]:
+            ids = tokenizer.encode(check["text"], check["add_special"], check["parse_special"])
+            assert ids == check["ids"], case["name"]
+            assert tokenizer.decode(ids, special=True).hex() == check["detok_hex"], case["name"]
