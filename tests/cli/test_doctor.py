@@ -7,7 +7,7 @@ import platform
 def test_the_report_in_words(edgeinfer):
     done = edgeinfer("doctor")
     assert (done.returncode, done.stderr) == (0, "")
-    for word in ("versions:", "numba", "cpu", "threads used", "tier", edgeinfer.environment["EDGEINFER_HOME"]):
+    for word in ("versions:", "llvmlite", "cpu", "threads used", "tier", edgeinfer.environment["EDGEINFER_HOME"]):
         assert word in done.stdout
 
 
