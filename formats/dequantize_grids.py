@@ -10,7 +10,7 @@ from edgeinfer.formats.unpacking import Floats, Unpack, f32, nibbles, pairs, sca
 
 
 def _signed(scale: np.ndarray, points: np.ndarray, signs: np.ndarray) -> Floats:
-    """float32[n, 256]: scale [n, groups] * points [n, entries, weights of an entry], negative where bits of uint8[n, 32] are set."""
+    """float32[n, 256]: scale [n, groups] * points [n, entries, weights], negative where bits [n, 32] are set."""
     negative = np.unpackbits(signs.reshape(len(signs), 32), axis=1, bitorder="little").astype(bool)
     weights = scaled(scale, points).reshape(-1, 256)
     return np.where(negative, -weights, weights)
@@ -51,7 +51,8 @@ def _iq2_xs(blocks: np.ndarray) -> Floats:
     return _signed(_quarter_scales(blocks), grid("IQ2_XS")[blocks["qs"] & 511], _even(blocks["qs"] >> 9))
 
 
-# IQ2_S, 2.5625 b: as IQ2_XS.  Index: qs, and above it bit pair k % 4 of qh[k / 4]; bit j of signs[k] is the sign of weight 8 * k + j
+# IQ2_S, 2.5625 b: as IQ2_XS.  Bit j of signs[k] is the sign of weight 8 * k + j.
+#   Index: qs, and above it bit pair k % 4 of qh[k / 4]
 _IQ2_S = np.dtype([("d", "<f2"), ("qs", "u1", 32), ("signs", "u1", 32), ("qh", "u1", 8), ("scales", "u1", 8)])
 
 
@@ -72,7 +73,7 @@ def _iq3_xxs(blocks: np.ndarray) -> Floats:
 
 
 # IQ3_S, 3.4375 b: 8 groups of 32 weights, w = d * (2 * sc + 1) * grid.
-#   Index of an entry of four: qs, and above it bit k % 8 of qh[k / 8]; signs as in IQ2_S; sc[2 * k] | sc[2 * k + 1] << 4 in scales[k]
+#   Index of an entry of four: qs, and above it bit k % 8 of qh[k / 8]; signs as in IQ2_S, scales as in IQ2_XS
 _IQ3_S = np.dtype([("d", "<f2"), ("qs", "u1", 64), ("qh", "u1", 8), ("signs", "u1", 32), ("scales", "u1", 4)])
 
 

@@ -1,4 +1,6 @@
-"""Super-blocks of 256 weights with scales that are themselves quantised: Q2_K to Q6_K.  Source: block_q2_K and its neighbours in ggml."""
+"""Blocks of 256 weights with scales that are themselves quantised: Q2_K, Q3_K, Q4_K, Q5_K, Q6_K.
+
+Source of the layouts: block_q2_K and its neighbours in ggml."""
 
 import numpy as np
 

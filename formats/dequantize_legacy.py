@@ -1,4 +1,6 @@
-"""Blocks of 32 weights with a scale, and a minimum if any: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.  Source: block_q4_0 and its neighbours in ggml."""
+"""Blocks of 32 weights with a scale, and a minimum if any: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
+
+Source of the layouts: block_q4_0 and its neighbours in ggml."""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Four bits that choose one of 16 levels: IQ4_NL, IQ4_XS, MXFP4, NVFP4.  Source: block_iq4_nl and its neighbours in ggml."""
+"""Four bits that choose one of 16 levels: IQ4_NL, IQ4_XS, MXFP4, NVFP4.
+
+Source of the layouts: block_iq4_nl and its neighbours in ggml."""
 
 import numpy as np
 
@@ -29,7 +31,7 @@ def _iq4_xs(blocks: np.ndarray) -> Floats:
     return scaled(f32(blocks["d"]) * sc, _IQ4[nibbles(blocks["qs"], 16)]).reshape(-1, 256)
 
 
-# MXFP4, 4.25 b: w = 2 ** (e - 128) * level[q], e being the power of OCP's E8M0 and levels doubled.  qs as in IQ4_NL
+# MXFP4, 4.25 b: w = 2 ** (e - 128) * level[q]; e is a power plus 127 (E8M0), levels are doubled.  qs as in IQ4_NL
 # https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf
 _MXFP4 = np.dtype([("e", "u1"), ("qs", "u1", 16)])
 
@@ -39,7 +41,7 @@ def _mxfp4(blocks: np.ndarray) -> Floats:
     return f32(scale) * _FP4[nibbles(blocks["qs"], 16)]
 
 
-# NVFP4, 4.5 b: 4 groups of 16 weights, w = d[g] / 2 * level[q], d being floats of 4 + 3 bits (UE4M3) and levels doubled.
+# NVFP4, 4.5 b: 4 groups of 16 weights, w = d[g] / 2 * level[q]; d are floats of 4 + 3 bits (UE4M3), levels are doubled.
 #   qs[8 * g + j] = q[16 * g + j] | q[16 * g + j + 8] << 4
 _NVFP4 = np.dtype([("d", "u1", 4), ("qs", "u1", 32)])
 

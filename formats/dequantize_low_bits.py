@@ -1,4 +1,6 @@
-"""One scale a block and one or two bits a weight: Q1_0, Q2_0, TQ1_0, TQ2_0.  Source: block_q1_0 and its neighbours in ggml."""
+"""One scale a block and one or two bits a weight: Q1_0, Q2_0, TQ1_0, TQ2_0.
+
+Source of the layouts: block_q1_0 and its neighbours in ggml."""
 
 import numpy as np
 
@@ -22,7 +24,7 @@ def _q2_0(blocks: np.ndarray) -> Floats:
     return f32(blocks["d"]) * (pairs(blocks["qs"], 1).astype(np.float32) - 1)
 
 
-# TQ2_0, 2.0625 b: w = d * (q - 1).  Bit pair p of qs[32 * h + j], for each half h of 128 weights, is q[128 * h + 32 * p + j]
+# TQ2_0, 2.0625 b: w = d * (q - 1).  Bit pair p of qs[32 * h + j], h being 0 or 1, is q[128 * h + 32 * p + j]
 _TQ2_0 = np.dtype([("qs", "u1", 64), ("d", "<f2")])
 
 
@@ -31,13 +33,13 @@ def _tq2_0(blocks: np.ndarray) -> Floats:
 
 
 # TQ1_0, 1.6875 b: w = d * (q - 1).  A byte is a fraction of 256 whose first digits in base 3 are weights:
-#   digit p of the first 32 bytes j is q[32 * p + j], of the next 16 q[160 + 16 * p + j], of qh (4 digits) q[240 + 4 * p + j]
+#   digit p of byte j of the first 32 is q[32 * p + j], of the next 16 q[160 + 16 * p + j], of qh q[240 + 4 * p + j]
 _TQ1_0 = np.dtype([("first", "u1", 32), ("next", "u1", 16), ("qh", "u1", 4), ("d", "<f2")])
 
 
 def _digits(fractions: np.ndarray, count: int) -> np.ndarray:
     """uint16[n, count * bytes], 0 to 2: the first digits of all bytes, then the second ones, ..."""
-    rest = fractions[:, None, :] * np.array([1, 3, 9, 27, 81][:count], np.uint8)[:, None]  # whole numbers drop out
+    rest = fractions[:, None, :] * np.array([1, 3, 9, 27, 81][:count], np.uint8)[:, None]  # whole ones go
     return (rest.astype(np.uint16) * 3 >> 8).reshape(len(fractions), -1)
 
 

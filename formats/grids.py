@@ -1,7 +1,8 @@
-"""Constants of the formats: the levels of 4-bit types, and the grids of 8 or 4 weights that an index of the IQ types stands for.
+"""Constants of the formats: levels of 4-bit types, and grids of 8 or 4 weights that indices of IQ types stand for.
 
-Source: `kvalues_iq4nl`, `kvalues_mxfp4`, `iq2xxs_grid` and its neighbours in ggml.  All grids are sorted, the first weight counting least,
-so that each is kept as the set of its points: a bit for each of the numbers whose digits choose the weights' levels.
+Source: `kvalues_iq4nl`, `kvalues_mxfp4`, `iq2xxs_grid` and its neighbours in ggml.  All grids are sorted, the first
+weight counting least, so that each is kept as the set of its points: a bit for each of the numbers whose digits choose
+the weights' levels.
 """
 
 import base64

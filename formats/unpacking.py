@@ -1,7 +1,8 @@
 """What the layouts of blocks have in common: fields as float32, nibbles and bit pairs in their order.
 
-A module `dequantize_*.py` has an `UNPACK` of its types: the layout of a block (`b` = bits per weight), and a function of blocks [n] to
-float32 [n, elements].  All steps are float32 in the order of ggml's `dequantize_row_*`, so the results are equal to ggml's bit for bit.
+A module `dequantize_*.py` has an `UNPACK` of its types: the layout of a block (`b` = bits per weight), and a function
+of blocks [n] to float32 [n, elements].  All steps are float32 in the order of ggml's `dequantize_row_*`: the results
+are equal to ggml's bit for bit.
 """
 
 from collections.abc import Callable

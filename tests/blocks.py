@@ -11,7 +11,7 @@ F16_AT = {
     "Q1_0": [0], "Q2_0": [0], "TQ1_0": [52], "TQ2_0": [64], "IQ4_NL": [0], "IQ4_XS": [0],
     "IQ1_S": [0], "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0],
 }  # fmt: skip
-BYTES_AT = {"MXFP4": [0], "NVFP4": [0, 1, 2, 3], "IQ1_M": [49, 51, 53, 55]}  # scales of other forms (IQ1_M: a nibble in each)
+BYTES_AT = {"MXFP4": [0], "NVFP4": [0, 1, 2, 3], "IQ1_M": [49, 51, 53, 55]}  # others (IQ1_M: a nibble in each)
 QUANTS = [*F16_AT, *BYTES_AT]
 FLOATS = ["F64", "F32", "F16", "BF16"]
 
@@ -22,7 +22,7 @@ def scale_bytes(kind: str) -> list[int]:
 
 
 def put_scales(blocks: np.ndarray, kind: str, *scales: np.ndarray) -> None:
-    """Write f32[...] scales, and minimums where the type has them, into blocks uint8[..., bytes], as near as the type can be."""
+    """Write scales f32[...], and minimums where the type has them, into blocks uint8[..., bytes], or what is near."""
     if kind in F16_AT:
         for at, numbers in zip(F16_AT[kind], scales, strict=True):
             blocks[..., at : at + 2] = numbers[..., None].astype("<f2").view(np.uint8)
@@ -50,6 +50,6 @@ def random_rows(rng: np.random.Generator, kind: str, rows: int, cols: int) -> np
             return np.ascontiguousarray(x.view(np.uint16)[:, 1::2]).view(np.uint8)
         return x.astype({"F64": "<f8", "F32": "<f4", "F16": "<f2"}[kind]).view(np.uint8)
     blocks = rng.integers(0, 256, (rows, cols // sizes.block, sizes.bytes), dtype=np.uint8)
-    numbers = [rng.uniform(0.1, 1, blocks.shape[:2]) * rng.choice([-1, 1], blocks.shape[:2]) for _ in F16_AT.get(kind, [0])]
-    put_scales(blocks, kind, *(number.astype(np.float32) for number in numbers))
+    shape = (len(F16_AT.get(kind, [0])), *blocks.shape[:2])
+    put_scales(blocks, kind, *(rng.uniform(0.1, 1, shape) * rng.choice([-1, 1], shape)).astype(np.float32))
     return blocks.reshape(rows, -1)

@@ -1,10 +1,11 @@
 """Types whose bits are indices of grids of 8 or 4 weights: IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S.
 
-Source of the layouts: block_iq2_xxs and its neighbours in ggml; grids: formats/grids.py.  A grid is a table of 1 to 16 kB in the code.
+Source of the layouts: block_iq2_xxs and its neighbours in ggml; of the grids: formats/grids.py.  A grid becomes a table of
+1 to 16 kB in the code.
 """
 
 from edgeinfer.formats.grids import grid
-from edgeinfer.simd_kernels.emit import I1, I8, I16, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import I8, I16, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, packed
 
 
@@ -26,7 +27,7 @@ class Signed(Quant):
         signs, scales = self.signs(e, w), self.scales(e, w)
         chunks = []
         for j, raised in enumerate(entries(e, self.name, self.peak, 1, self.index(e, w))):
-            negative = e.bits(e.lane(signs, j), vec(I1, 64))
+            negative = e.flags(e.lane(signs, j))
             chunks.append(e.select(negative, e.const(raised.kind, 2 * self.peak) - raised, raised))
         return Codes(chunks, scales, scales * -float(self.peak))
 
@@ -54,7 +55,8 @@ def even(e: Emitter, seven: Value) -> Value:
 
 def sevens(e: Emitter, words: Value) -> Value:
     """i64[4] of signs in the four lowest seven bits of i32[8]."""
-    return even(e, (words & 0x7F) | ((words << 1) & 0x7F00) | ((words << 2) & 0x7F0000) | ((words << 3) & 0x7F000000))
+    low, high = (words & 0x7F) | ((words << 1) & 0x7F00), ((words << 2) & 0x7F0000) | ((words << 3) & 0x7F000000)
+    return even(e, low | high)
 
 
 def plus_half(e: Emitter, steps: Value, d: Value) -> Value:
@@ -82,7 +84,7 @@ class IQ2_XXS(Signed):
 
 
 class IQ2_XS(Signed):
-    """d f16, words u16[32] of index (9 bits) and signs (7 bits), scales u8[8] (16 nibbles): as IQ2_XXS, groups of 16."""
+    """d f16, words u16[32] of index (9 bits) and signs (7), scales u8[8] (16 nibbles): as IQ2_XXS, groups of 16."""
 
     name, bytes, group, peak = "IQ2_XS", 74, 16, 43
 
@@ -114,7 +116,9 @@ class IQ2_S(Signed):
 
 
 class IQ3_XXS(Signed):
-    """d f16, indices u8[64], words u32[8] of signs (4 times 7 bits) and scale (4 bits): w = d * (scale + 1/2) / 2 * grid, groups of 32."""
+    """d f16, indices u8[64], words u32[8] of signs (4 times 7 bits) and scale (4 bits), groups of 32.
+
+    w = d * (scale + 1/2) / 2 * grid."""
 
     name, bytes, peak = "IQ3_XXS", 98, 62
 
@@ -129,12 +133,14 @@ class IQ3_XXS(Signed):
 
 
 class IQ3_S(Signed):
-    """d f16, indices u8[64], their top bits u8[8], signs u8[32], scales u8[4] (8 nibbles): w = d * (2 scale + 1) * grid, groups of 32."""
+    """d f16, indices u8[64], their top bits u8[8], signs u8[32], scales u8[4] (8 nibbles), groups of 32.
+
+    w = d * (2 scale + 1) * grid."""
 
     name, bytes, peak = "IQ3_S", 110, 15
 
     def index(self, e: Emitter, w: Value) -> Value:
-        top = e.bits(e.load(w + 66, I64), vec(I1, 64))
+        top = e.flags(e.load(w + 66, I64))
         return e.widen(e.load(w + 2, vec(I8, 64)), vec(I16, 64)) | e.select(top, e.const(vec(I16, 64), 256), 0)
 
     def signs(self, e: Emitter, w: Value) -> Value:
@@ -162,7 +168,7 @@ class IQ1_S(Quant):
 
 
 class IQ1_M(Quant):
-    """Indices u8[32], nibbles u8[16] of 3 upper index bits and the sign of delta, words u16[4] of 4 scales (3 bits) and 4 bits of d.
+    """Indices u8[32], nibbles u8[16] of 3 upper index bits and the sign of delta, words u16[4] of 4 scales and 4 bits of d.
 
     w = d * (2 scale + 1) * (grid + delta), delta = +-1/8, groups of 16; codes are 8 (grid + delta) + 9."""
 
@@ -173,7 +179,7 @@ class IQ1_M(Quant):
         high = e.widen(two, vec(I16, 32)) << e.const(vec(I16, 32), (8, 4) * 16)
         index = e.widen(e.load(w, vec(I8, 32)), high.kind) | (high & 0x700)
         chunks = []
-        for j, positive in enumerate(entries(e, self.name, 10, 8, index)):  # bytes 2, 10 or 18: bit 1 is that of delta
+        for j, positive in enumerate(entries(e, self.name, 10, 8, index)):  # 2, 10 or 18: bit 1 is that of delta
             bits = e.splat(e.load(w + (32 + 4 * j), I32), 8) >> e.const(vec(I32, 8), range(3, 32, 4))
             negative = -e.widen(bits & 1, vec(I64, 8)) & 0x0202020202020202
             chunks.append(positive ^ e.bits(negative, positive.kind))

@@ -1,6 +1,7 @@
 """Types whose four bits choose one of 16 levels: IQ4_NL, IQ4_XS, MXFP4, NVFP4.
 
-Source of the layouts: block_iq4_nl and its neighbours in ggml.  Codes are levels, which are whole numbers, raised above zero.
+Source of the layouts: block_iq4_nl and its neighbours in ggml.  Levels are whole numbers; codes are levels raised to begin
+at zero.
 """
 
 from edgeinfer.formats.grids import FP4_LEVELS, IQ4_LEVELS
@@ -44,7 +45,7 @@ class IQ4_XS(Quant):
     name, block, bytes, wide = "IQ4_XS", 256, 136, True
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        high = e.pick(e.widen(e.load(w + 2, vec(I16, 1)), vec(I32, 1)), [0] * 8) >> e.const(vec(I32, 8), range(0, 16, 2))
+        high = e.splat(e.widen(e.load(w + 2, I16), I32), 8) >> e.const(vec(I32, 8), range(0, 16, 2))
         steps = packed(e, w + 4, 8) | ((high & 3) << 4)
         scales = (e.to_float(steps) - 32.0) * half(e, w, 8)
         chunks = []
@@ -73,7 +74,7 @@ class NVFP4(Quant):
 
 
 def half_ue4m3(e: Emitter, x: Value) -> Value:
-    """f32[lanes]: half of the floats of 4 + 3 bits (exponent bias 7); the code 0x7F, not a number, is zero as in ggml."""
+    """f32[lanes]: half of the floats of 4 + 3 bits (exponent bias 7); 0x7F, which is not a number, is zero as in ggml."""
     wide = e.widen(x, vec(I32, x.lanes))
     exponent, mantissa = (wide >> 3) & 15, wide & 7
     normal = exponent > 0

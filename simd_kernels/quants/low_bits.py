@@ -3,7 +3,7 @@
 Source of the layouts: block_q1_0 and its neighbours in ggml.
 """
 
-from edgeinfer.simd_kernels.emit import I1, I8, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.quants.k_quants import TwoBit
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, halves
 
@@ -17,7 +17,7 @@ class Q1_0(Quant):
         words = [e.load(w + (self.bytes * (j // 2) + 2 + 8 * (j % 2)), I64) for j in range(2 * blocks)]
         one = e.const(vec(I8, 64), 1)
         d = e.pick(halves(e, w, self.bytes, blocks), [group // 4 for group in range(4 * blocks)])
-        return Codes([e.select(e.bits(word, vec(I1, 64)), one, 0) for word in words], d * 2.0, -d)
+        return Codes([e.select(e.flags(word), one, 0) for word in words], d * 2.0, -d)
 
 
 class Q2_0(Quant):
@@ -46,10 +46,10 @@ class TQ2_0(TwoBit):
 
 
 class TQ1_0(Quant):
-    """Fractions u8[32], u8[16], u8[4], d f16: w = d * (code - 1), codes being the first digits of a byte / 256 in base 3.
+    """Fractions u8[32], u8[16], u8[4], d f16: w = d * (code - 1), codes being the first digits of byte / 256 in base 3.
 
-    The digits p of the first 32 bytes are weights 32p..32p+31, those of the next 16 weights 160+16p.., of the last four (four digits
-    each) 240+4p.. ."""
+    Digits p of the first 32 bytes are weights 32p..32p+31, those of the next 16 begin at 160+16p, of the last four (with
+    four digits) at 240+4p."""
 
     name, block, bytes = "TQ1_0", 256, 54
 
@@ -57,13 +57,14 @@ class TQ1_0(Quant):
         first = digits(e, e.load(w, vec(I8, 32)), 5)
         after = digits(e, e.load(w + 32, vec(I8, 16)), 5)
         last = e.join(*digits(e, e.load(w + 48, vec(I8, 4)), 4))
-        chunks = [e.join(*first[:2]), e.join(*first[2:4]), e.join(first[4], e.join(*after[:2])), e.join(*after[2:], last)]
+        middle = e.join(first[4], e.join(*after[:2]))
+        chunks = [e.join(*first[:2]), e.join(*first[2:4]), middle, e.join(*after[2:], last)]
         d = half(e, w + 52, 8)
         return Codes(chunks, d, -d)
 
 
 def digits(e: Emitter, fractions: Value, count: int) -> list[Value]:
-    """So many vectors of 0, 1 or 2: times 3, the whole part of the bytes / 256 is a digit and the rest the next fraction."""
+    """So many vectors of 0, 1 or 2: of three times a fraction, the whole part is a digit and the rest the next fraction."""
     one, out = e.const(fractions.kind, 1), []
     for _ in range(count):
         ordered = fractions ^ -128  # comparisons are signed

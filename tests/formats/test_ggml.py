@@ -6,7 +6,7 @@ import pytest
 from edgeinfer.errors import FormatError, UnsupportedError
 from edgeinfer.formats.ggml import GgmlType
 
-NOT_COMPUTABLE = set("I8 I16 I32 I64 Q8_1 Q8_K".split())  # tables of numbers; types for activations, which no file holds
+NOT_COMPUTABLE = set("I8 I16 I32 I64 Q8_1 Q8_K".split())  # ids; activations, which no file holds
 
 
 def test_ids_and_sizes_are_those_of_the_gguf_package():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, I64, vec
+from edgeinfer.simd_kernels.emit import F32, F64, I8, I16, I32, I64, vec
 from tests.simd_kernels.harness import call, guarded
 
 RNG = np.random.default_rng(0)
@@ -194,6 +194,31 @@ def test_join_and_part_are_inverse(kernels):
         return e.join(*(e.part(v, start, 4) for start in (12, 8, 4, 0)))
 
     assert mapped(kernels, turned, x, np.float32).tolist() == x.reshape(4, 4)[::-1].reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("lanes", [16, 32, 64])
+def test_lookup_takes_bytes_of_a_table(kernels, lanes):
+    table = [255, 0, 127, 128, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41]
+    x = np.random.default_rng(0).permutation(np.arange(64, dtype=np.uint8) % 16)
+    assert mapped(kernels, lambda e, v: e.lookup(table, v), x, np.uint8, lanes).tolist() == [table[i] for i in x]
+
+
+@pytest.mark.parametrize("dtype, lanes", [(np.uint8, 8), (np.uint8, 32), (np.uint16, 4), (np.uint16, 32)])
+@pytest.mark.parametrize("entry, kind", [(np.uint32, I32), (np.uint64, I64)])
+def test_gather_takes_entries_of_a_table(kernels, dtype, lanes, entry, kind):
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 2**32, 1024 if dtype == np.uint16 else 256).astype(entry) << (np.dtype(entry).itemsize * 8 - 32)
+    x = rng.permutation(np.arange(len(table)).astype(dtype))
+    got = mapped(kernels, lambda e, v: e.gather(e.table(table.tobytes()), v, kind), x, entry, lanes)
+    assert (got == table[x]).all()
+
+
+def test_doubles_become_the_nearest_floats(kernels):
+    x = np.array([0.1, -0.0, 1e300, 1e-50, 1 + 2.0**-24, 1 + 2.0**-24 + 2.0**-50, np.inf, np.nan])
+    with np.errstate(over="ignore"):
+        want = x.astype(np.float32)
+    got = computed(kernels, lambda e, at: e.shorten(e.load(at, vec(F64, 8))), x, size=32).view(np.float32)
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("start, stop, step", [(0, 0, 1), (3, 2, 1), (0, 7, 3), (2, 8, 3)])

@@ -49,6 +49,17 @@ def test_dot_is_the_product_with_rounded_activations(kernels, kind, cols):
         assert (np.abs(out - want) <= 2e-6 * magnitude(kernels, kind, w, exact_x)).all()
 
 
+@pytest.mark.parametrize("kind", QUANTS)
+def test_unpack_is_dequantize_for_every_scale_of_the_kit(kernels, kind, shared):
+    """Scales of zero, subnormal and huge; all codes."""
+    raw = np.load(shared / "kit" / "quant" / "raw_blocks.npz")
+    blocks, want = raw[f"{kind}_raw"], raw[f"{kind}_y"].reshape(-1).astype(np.float64)
+    codes, scales, minimums = unpacked(kernels, kind, blocks.reshape(1, -1))
+    by_code = [np.repeat(x, layout.group(kind)).astype(np.float64) for x in (scales, minimums)]
+    size = np.abs(by_code[0] * codes) + np.abs(by_code[1])
+    assert (np.abs(by_code[0] * codes + by_code[1] - want) <= 2.0**-22 * size).all()
+
+
 def magnitude(kernels, kind, w, x):
     """Sums of the sizes of all terms that the kernel adds, f64[rows]; codes count from 0, so they exceed the products'."""
     out = []
@@ -62,7 +73,7 @@ def magnitude(kernels, kind, w, x):
 @pytest.mark.parametrize("sign", [-127, 127])
 @pytest.mark.parametrize("kind", QUANTS)
 def test_dot_of_the_largest_codes_does_not_saturate(kernels, kind, sign):
-    """All code bits set (for Q8_0: the byte 127, taken as code 255), which is the largest code but for grids; activations +-127."""
+    """All code bits set (for Q8_0: the byte 127, taken as code 255), the largest code but for grids; activations +-127."""
     sizes = GgmlType[kind]
     cols = 2 * sizes.block * (3 if sizes.block == 32 else 1)
     w = random_rows(np.random.default_rng(0), kind, 1, cols).reshape(-1, sizes.bytes)
