@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from edgeinfer import runnable
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.kvcache import KVCache
 from edgeinfer.plan import Op, Plan
@@ -77,6 +78,7 @@ class Lowering:
         self.rows = "tokens"
 
     def run(self) -> Lowered:
+        runnable.check(self.plan)
         for op in self.plan.ops:
             getattr(self, op.kind)(op)
         final = self.values[self.plan.ops[-1].out.id]

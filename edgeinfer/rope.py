@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from edgeinfer.config import ModelConfig
 
 Pairs = Literal["adjacent", "halves"]  # pair i of n: dimensions (2i, 2i + 1), or (i, i + n)
-YARN_BETA_FAST, YARN_BETA_SLOW = 32.0, 1.0  # turns within the original context: above fast kept, below slow divided
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,29 +43,35 @@ def divided(rope: Rope, factors: np.ndarray) -> Rope:
     return dataclasses.replace(rope, frequencies=tuple(float(f / np.float64(d)) for f, d in turns))
 
 
-def yarn(rope: Rope, base: float, factor: float, original_context: int) -> Rope:
-    """YaRN, https://arxiv.org/abs/2309.00071: pairs that turn often within `original_context` positions keep their
-    frequency, those that turn seldom are divided by `factor`, a ramp joins them, and cos and sin grow with ln(factor).
+def yarn(rope: Rope, config: ModelConfig) -> Rope:
+    """YaRN, https://arxiv.org/abs/2309.00071: pairs that turn often within `rope_context` positions keep their
+    frequency, those that turn seldom are divided by `rope_factor`, a ramp joins them, and cos and sin grow.
     """
-    dim = 2 * len(rope.frequencies)
+    dim, base, factor = 2 * len(rope.frequencies), config.rope_base, config.rope_factor
 
     def pair_that_turns(times: float) -> float:
-        return dim * math.log(original_context / (times * 2 * math.pi)) / (2 * math.log(base))
+        return dim * math.log(config.rope_context / (times * 2 * math.pi)) / (2 * math.log(base))
 
-    low = max(0, math.floor(pair_that_turns(YARN_BETA_FAST)))
-    high = min(dim - 1, math.ceil(pair_that_turns(YARN_BETA_SLOW)))
+    fast, slow = config.rope_betas
+    low = max(0, math.floor(pair_that_turns(fast)))
+    high = min(dim - 1, math.ceil(pair_that_turns(slow)))
     ramp = np.clip((np.arange(dim // 2) - low) / max(0.001, high - low), 0.0, 1.0)
     kept = np.array(rope.frequencies)
     mixed = kept * (1 - ramp) + kept / factor * ramp
-    growth = 1.0 + 0.1 * math.log(max(1.0, factor))
+    growth = yarn_growth(factor, 1.0) / yarn_growth(factor, config.rope_log_multiplier)
     return Rope(tuple(mixed.tolist()), rope.scale * growth, rope.pairs)
+
+
+def yarn_growth(factor: float, multiplier: float) -> float:
+    """How much larger Q and K are to be for a context `factor` times as long."""
+    return 1.0 + 0.1 * multiplier * math.log(max(1.0, factor))
 
 
 def of_model(config: ModelConfig, pairs: Pairs, factors: np.ndarray | None = None) -> Rope:
     """The model's own RoPE: its base and scaling, and frequency factors, [rope_dim / 2], where it has any."""
     rope = plain(config.rope_dim, config.rope_base, pairs)
     if config.rope_scaling == "yarn":
-        rope = yarn(rope, config.rope_base, config.rope_factor, config.rope_context)
+        rope = yarn(rope, config)
     else:
         rope = linear(rope, config.rope_factor)  # which is 1 where there is no scaling
     if factors is not None:

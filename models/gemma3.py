@@ -24,14 +24,10 @@ def forward(b: Builder) -> Value:
     for layer in b.layers():
         is_local = window > 0 and (period == 0 or (layer + 1) % period != 0)
         turn = local_rope if is_local else global_rope
-        h = b.norm(x, "attn_norm")
-        q = b.rope(b.head_norm(b.linear(h, "attn_q", c.heads * c.key_dim), "attn_q_norm"), turn)
-        k = b.rope(b.head_norm(b.linear(h, "attn_k", c.kv_heads * c.key_dim), "attn_k_norm"), turn)
-        v = b.linear(h, "attn_v", c.kv_heads * c.value_dim)
-        h = b.attend(q, k, v, layer, window if is_local else 0, scale)
+        q, k, v = b.qkv(b.norm(x, "attn_norm"))
+        q, k = b.head_norm(q, "attn_q_norm"), b.head_norm(k, "attn_k_norm")
+        h = b.attend(b.rope(q, turn), b.rope(k, turn), v, layer, window if is_local else 0, scale)
         x = b.add(x, b.norm(b.linear(h, "attn_output", c.dim), "post_attention_norm"))
-        h = b.norm(x, "ffn_norm")
-        h = b.gated(b.linear(h, "ffn_gate", c.ff_dim), b.linear(h, "ffn_up", c.ff_dim), "gelu")
-        x = b.add(x, b.norm(b.linear(h, "ffn_down", c.dim), "post_ffw_norm"))
+        x = b.add(x, b.norm(b.gated_mlp(b.norm(x, "ffn_norm"), "gelu"), "post_ffw_norm"))
     cap = b.keys.number("final_logit_softcapping", 0.0)
     return b.softcap(b.logits(x), cap) if cap else b.logits(x)

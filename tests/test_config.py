@@ -41,8 +41,16 @@ def test_context_of_zero_is_unknown(tmp_path):
     assert read(tmp_path, {"context_length": 0}).context == config.UNSTATED_CONTEXT
 
 
-def test_equal_numbers_per_layer_are_one_number(tmp_path):
-    assert read(tmp_path, {"feed_forward_length": [96, 96]}).ff_dim == 96
+def test_numbers_may_differ_between_layers(tmp_path):
+    c = read(tmp_path, {"feed_forward_length": [96, 64], "attention.head_count": [4, 0]})
+    assert (c.ff_dim, c.heads) == (96, 4)
+    assert [(c.at(layer).ff_dim, c.at(layer).heads) for layer in (0, 1)] == [(96, 4), (64, 0)]
+
+
+def test_only_recurrent_models_may_do_without_attention(tmp_path):
+    without = {"attention.head_count": 0, "attention.head_count_kv": 0, "feed_forward_length": 0, "ssm.conv_kernel": 4}
+    c = read(tmp_path, without)
+    assert (c.heads, c.kv_heads, c.ff_dim) == (0, 0, 0)
 
 
 WRONG = {
@@ -63,12 +71,14 @@ WRONG = {
     "huge heads": ({"attention.key_length": 2**23}, FormatError, "key_length is 8388608, must be in 1..16384"),
     "huge default": ({"embedding_length": 2**23, "attention.key_length": None}, FormatError, "key_length is 2097152"),
     "negative": ({"feed_forward_length": -4}, FormatError, "feed_forward_length is -4"),
-    "layers that differ": ({"feed_forward_length": [96, 64]}, UnsupportedError, "differs between layers"),
+    "layers that differ": ({"embedding_length": [64, 32]}, UnsupportedError, "differs between layers"),
+    "counts of more layers": ({"feed_forward_length": [96, 96, 96]}, FormatError, "has 3 numbers for 2 layers"),
+    "negative in one layer": ({"feed_forward_length": [96, -1]}, FormatError, "feed_forward_length holds -1"),
     "no eps": ({"attention.layer_norm_rms_epsilon": float("nan")}, FormatError, "epsilon is nan"),
     "flat rope": ({"rope.freq_base": 0.5}, FormatError, "freq_base is 0.5"),
     "infinite factor": ({"rope.scaling.factor": float("inf")}, FormatError, "factor is inf"),
     "odd rope": ({"rope.dimension_count": 7}, FormatError, "RoPE turns pairs, but 7 dimensions"),
-    "rope beyond the head": ({"rope.dimension_count": 18}, FormatError, "dimension_count is 18, must be in 1..16"),
+    "rope beyond the head": ({"rope.dimension_count": 18}, FormatError, "dimension_count is 18, must be in 0..16"),
     "unknown scaling": ({"rope.scaling.type": "spiral"}, UnsupportedError, "'spiral', known are: none linear yarn"),
     "too few tokens": ({"tokenizer.ggml.tokens": ["a"]}, FormatError, "holds 1 tokens but token_embd.weight has 300"),
     "no tokens": ({"tokenizer.ggml.tokens": None}, FormatError, "'tokenizer.ggml.tokens' is missing"),

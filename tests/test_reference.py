@@ -7,14 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgeinfer import plan, reference
+from edgeinfer import plan
 from edgeinfer.backend import Chunk
 from edgeinfer.errors import BackendError, ContextFullError, RequestError
 from edgeinfer.formats import gguf
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.plan import Op, Value
-from edgeinfer.reference import OPS, Held, ReferenceBackend, Step, Weights
+from edgeinfer.reference import ReferenceBackend
+from edgeinfer.reference_ops import OPS
+from edgeinfer.reference_ops.step import Held, Step, Weights
 from edgeinfer.rope import Rope
+from edgeinfer.verbs.attention import Attention
+from edgeinfer.verbs.experts import Experts
+from edgeinfer.verbs.recurrence import Recurrence
+from edgeinfer.verbs.rows import Rows
 from tests import tiny
 
 
@@ -48,8 +54,9 @@ def run(kind: str, *ins: Any, weights=(), width=None, chunks=((1, 1),), **attrs:
 
 
 def test_every_verb_has_an_op():
-    no_verbs = {"config", "keys", "layers", "has", "model_rope", "logits", "finish", "n_ctx", "ops", "head_norm"}
-    assert {name for name in vars(plan.Builder) if not name.startswith("_")} - no_verbs == set(OPS)
+    families = (Rows, Attention, Experts, Recurrence)
+    verbs = {name for family in families for name in vars(family) if not name.startswith("_")}
+    assert verbs == set(OPS)
 
 
 def test_embed_takes_rows_times_scale():
@@ -75,7 +82,8 @@ def test_linear_is_rows_of_the_matrix_plus_bias():
 
 
 def test_split_takes_columns():
-    assert run("split", [[1, 2, 3, 4]], width=2, start=1) == [[2, 3]]
+    assert run("split", [[1, 2, 3, 4]], width=2, start=1, size=4) == [[2, 3]]
+    assert run("split", [[1, 2, 3, 4, 5, 6]], width=2, start=1, size=3) == [[2, 5]]
 
 
 def test_rope_turns_adjacent_pairs_or_halves_and_passes_the_rest():
@@ -85,17 +93,18 @@ def test_rope_turns_adjacent_pairs_or_halves_and_passes_the_rest():
         ("halves", [1, 2, 3, 4, 5], [-3, -2, 1, -4, 5]),
     ):
         rope = Rope((math.pi / 2, math.pi), 1.0, pairs)
-        first, second = run("rope", [x, x], chunks=((2, 0),), rope=rope, head_dim=5)
+        first, second = run("rope", [x, x], chunks=((2, 0),), rope=rope, head_dim=5, start=0)
         assert first == x and second == pytest.approx(turned, abs=1e-6)
 
 
 def test_rope_scale_lengthens_only_what_turns():
     rope = Rope((1.0,), 2.0, "halves")
-    assert run("rope", [[1, 2, 3, 4, 5, 6]], rope=rope, head_dim=3) == [[2, 4, 3, 8, 10, 6]]
+    assert run("rope", [[1, 2, 3, 4, 5, 6]], rope=rope, head_dim=3, start=0) == [[2, 4, 3, 8, 10, 6]]
 
 
 def attend(q, k, v, **attrs):
-    sizes = {"layer": 0, "window": 0, "scale": 1.0, "heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1} | attrs
+    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": ()}
+    sizes = plain | {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1} | attrs
     return run("attend", q, k, v, width=sizes["heads"] * sizes["value_dim"], chunks=((len(q), 0),), **sizes)
 
 
@@ -219,8 +228,6 @@ def test_weights_that_are_not_finite_run(tmp_path):
 def test_large_positions_turn_exactly():
     # a whole turn in 8 positions: position 80,001 is position 1
     rope = Rope((math.pi / 4,), 1.0, "halves")
-    op = Op("rope", Value(1, 2), (Value(0, 2),), (), {"rope": rope, "head_dim": 2})
+    op = Op("rope", Value(1, 2), (Value(0, 2),), (), {"rope": rope, "head_dim": 2, "start": 0})
     far = Step(Weights({}), [Chunk(0, [0], 1)], [Held(length=80_001)])
-    assert reference.rope(op, far, np.array([[1, 0]], np.float32)) == pytest.approx(
-        np.array([[0.5**0.5] * 2]), abs=1e-6
-    )
+    assert OPS["rope"](op, far, np.array([[1, 0]], np.float32)) == pytest.approx(np.array([[0.5**0.5] * 2]), abs=1e-6)

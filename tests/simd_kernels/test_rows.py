@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from edgeinfer import reference
+from edgeinfer.reference_ops import rows as reference
 from edgeinfer.simd_kernels import layout, record
 from tests.simd_kernels import twins
 from tests.simd_kernels.harness import between_rows, guarded, padded_rows, write

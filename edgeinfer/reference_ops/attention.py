@@ -1,0 +1,76 @@
+"""Op kinds of attention: rotation by position, the scores' temperature, and attention over what a sequence holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from edgeinfer.op import Op
+from edgeinfer.reference_ops.step import Array, Held, Step, groups, parts
+
+
+def rope(op: Op, step: Step, x: Array) -> Array:
+    """(a, b) -> (a cos - b sin, a sin + b cos) for each pair; the angles are float64, as positions may be large."""
+    turn, start = op.attrs["rope"], op.attrs["start"]
+    pairs = len(turn.frequencies)
+    y = groups(x, op.attrs["head_dim"]).copy()
+    angles = step.positions()[:, None, None] * np.array(turn.frequencies)  # [tokens, 1, pairs]
+    cos, sin = ((turn.scale * f(angles)).astype(np.float32) for f in (np.cos, np.sin))
+    adjacent = slice(start, start + 2 * pairs, 2), slice(start + 1, start + 2 * pairs, 2)
+    halves = slice(start, start + pairs), slice(start + pairs, start + 2 * pairs)
+    first, second = adjacent if turn.pairs == "adjacent" else halves
+    a, b = y[..., first].copy(), y[..., second].copy()
+    y[..., first], y[..., second] = a * cos - b * sin, a * sin + b * cos
+    return y.reshape(x.shape)
+
+
+def temper(op: Op, step: Step, x: Array) -> Array:
+    floors = (step.positions() + op.attrs["offset"]) // op.attrs["floor"]
+    return x * (1 + op.attrs["scale"] * np.log1p(floors)).astype(np.float32)[:, None]
+
+
+def attend(op: Op, step: Step, q: Array, *kv: Array) -> Array:
+    """Each chunk by itself, over what its sequence holds and the chunk."""
+    sinks = step.weights[op.weights[0]] if op.weights else None
+    name = f"attend {op.attrs['layer']}"
+
+    def one(held: Held, q: Array, *kv: Array) -> Array:
+        keys, values = held.append(name, *kv) if kv else held.rows[name]
+        return attend_one(op, q, keys, values, sinks)
+
+    return step.each(one, q, *(parts(x, op.attrs["kv_heads"]) for x in kv))
+
+
+def attend_one(op: Op, q: Array, keys: Array, values: Array, sinks: Array | None) -> Array:
+    """softmax(q . keys * scale) . values, where q is that of the last positions.
+
+    q f32[tokens, heads * key_dim], keys and values f32[positions, kv_heads, dim] -> f32[tokens, heads * value_dim].
+    """
+    heads, cap = op.attrs["heads"], np.float32(op.attrs["cap"])
+    q = q.reshape(len(q), heads, -1).transpose(1, 0, 2)  # heads first from here on
+    keys, values = (np.repeat(x.transpose(1, 0, 2), heads // op.attrs["kv_heads"], axis=0) for x in (keys, values))
+    scores = q @ keys.transpose(0, 2, 1) * np.float32(op.attrs["scale"])  # f32[heads, tokens, positions]
+    scores = cap * np.tanh(scores / cap) if cap else scores
+    positions = np.arange(keys.shape[1])
+    behind = positions[-q.shape[1] :, None] - positions  # how far each key lies behind each query
+    if op.attrs["slopes"]:
+        scores = scores - np.array(op.attrs["slopes"], np.float32)[:, None, None] * behind.astype(np.float32)
+    scores[:, ~visible(op, behind, positions)] = -np.inf
+    most = scores.max(axis=-1, keepdims=True)
+    most = most if sinks is None else np.maximum(most, sinks[:, None, None])
+    weights: Array = np.exp(scores - most)
+    weights /= weights.sum(axis=-1, keepdims=True) + (0 if sinks is None else np.exp(sinks[:, None, None] - most))
+    return (weights @ values).transpose(1, 0, 2).reshape(q.shape[1], -1)
+
+
+def visible(op: Op, behind: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """bool[tokens, positions]: which keys a query sees."""
+    seen: np.ndarray = (behind >= 0) & (behind < (op.attrs["window"] or math.inf))
+    if op.attrs["chunk"]:
+        seen &= positions >= positions[-len(behind) :, None] // op.attrs["chunk"] * op.attrs["chunk"]
+    return seen
+
+
+OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (rope, temper, attend)}

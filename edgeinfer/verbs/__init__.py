@@ -1,0 +1,1 @@
+"""The verbs architectures are written in, by family; `blocks.Builder` has all of them."""

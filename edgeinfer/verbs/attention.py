@@ -1,0 +1,94 @@
+"""Verbs of attention: rotation by position, the scores' temperature, and attention over what a sequence holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from edgeinfer.op import Value
+from edgeinfer.rope import Rope
+from edgeinfer.verbs.tracer import Tracer, expect
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """What else may happen to the scores of attention."""
+
+    cap: float = 0.0  # scores become cap * tanh(scores / cap); 0: they do not
+    max_bias: float = 0.0  # ALiBi: of the head with the steepest slope; 0: no ALiBi
+    sinks: str | None = None  # tensor with one score for each head that stands for a key of value zero
+    chunk: int = 0  # position i sees only positions from the last multiple of this on; 0: all
+
+
+PLAIN = Scores()
+
+
+class Attention(Tracer):
+    """One op each."""
+
+    def rope(self, x: Value, rope: Rope, start: int = 0) -> Value:
+        """Turn columns start .. start + 2 * pairs of each head by its position; heads are key_dim wide, or all of x
+        where x is narrower (a single vector that all heads share)."""
+        head_dim = min(x.width, self.config.key_dim)
+        expect(x.width % head_dim == 0 and start + 2 * len(rope.frequencies) <= head_dim, f"rope of {x.width}")
+        return self._emit("rope", x.width, (x,), rope=rope, head_dim=head_dim, start=start)
+
+    def temper(self, x: Value, scale: float, floor: int, offset: int = 0) -> Value:
+        """x * (1 + scale * log(1 + floor((position + offset) / floor)))"""
+        return self._emit("temper", x.width, (x,), scale=scale, floor=floor, offset=offset)
+
+    def attend(
+        self,
+        q: Value,
+        k: Value | None,
+        v: Value | None,
+        layer: int,
+        window: int = 0,
+        scale: float | None = None,
+        scores: Scores = PLAIN,
+    ) -> Value:
+        """Causal attention over the sequence's K and V of `layer`, which k and v are appended to first.
+
+        Without k and v it is over those that an earlier op has appended to `layer`.  A window W lets position i see j
+        where j <= i and i - j < W; 0 lets it see all.  `scale` of the scores is 1 / sqrt(key_dim) if None.
+        """
+        heads = self.config.heads
+        expect(heads > 0 and q.width % heads == 0, f"attend with {heads} heads of {q.width}")
+        key_dim = q.width // heads
+        if k is None or v is None:
+            source = next(op for op in self.ops if op.kind == "attend" and op.attrs["layer"] == layer).attrs
+            kv_heads, value_dim = source["kv_heads"], source["value_dim"]
+            ins: tuple[Value, ...] = (q,)
+        else:
+            kv_heads, ins = k.width // key_dim, (q, k, v)
+            fits = kv_heads > 0 and (heads % kv_heads, k.width % key_dim, v.width % kv_heads) == (0, 0, 0)
+            expect(fits, f"attend over {q.width}, {k.width}, {v.width} with {heads} heads")
+            value_dim = v.width // kv_heads
+        sinks = () if scores.sinks is None else self._weight(scores.sinks, heads)
+        return self._emit(
+            "attend",
+            heads * value_dim,
+            ins,
+            sinks,
+            layer=layer,
+            window=window,
+            heads=heads,
+            kv_heads=kv_heads,
+            key_dim=key_dim,
+            value_dim=value_dim,
+            scale=key_dim**-0.5 if scale is None else scale,
+            cap=scores.cap,
+            slopes=alibi_slopes(heads, scores.max_bias),
+            chunk=scores.chunk,
+        )
+
+
+def alibi_slopes(heads: int, max_bias: float) -> tuple[float, ...]:
+    """The slope of each head, https://arxiv.org/abs/2108.12409: a geometric series for the largest power of two, and
+    every second number of a finer one for the heads beyond; none where max_bias is 0."""
+    if not max_bias:
+        return ()
+    whole = 2 ** int(math.log2(heads))
+    coarse = [2 ** (-max_bias * (i + 1) / whole) for i in range(whole)]
+    fine = [2 ** (-max_bias * (2 * i + 1) / (2 * whole)) for i in range(heads - whole)]
+    return tuple(coarse + fine)

@@ -1,0 +1,131 @@
+"""Builder: every verb, and the compositions of them that most architectures share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgeinfer.errors import FormatError
+from edgeinfer.op import Value
+from edgeinfer.rope import Pairs, Rope, of_model
+from edgeinfer.verbs.attention import Attention
+from edgeinfer.verbs.experts import Experts, Router
+from edgeinfer.verbs.recurrence import Recurrence
+from edgeinfer.verbs.rows import Rows
+
+ROUTER_GATES = {1: "softmax", 2: "sigmoid", 3: "chosen"}  # by the number in expert_gating_func
+
+
+class Builder(Rows, Attention, Experts, Recurrence):
+    """What an architecture function gets.  The compositions take the tensors by the names that GGUF gives them."""
+
+    def head_norm(self, x: Value, name: str) -> Value:
+        """RMS norm of each head of key_dim, all with the same weights."""
+        return self.norm(x, name, self.config.key_dim)
+
+    def sliding(self, period: int = 0) -> tuple[bool, ...]:
+        """Which layers have a sliding window, as the file says or, where it does not, all but each `period`-th."""
+        key, layers = "attention.sliding_window_pattern", self.config.layers
+        if self.keys.has(key) and not isinstance(self.keys.file.metadata[f"{self.keys.arch}.{key}"], int):
+            return self.keys.flags(key, layers)
+        period = self.keys.integer(key, period, least=0)
+        return tuple(period == 0 or (layer + 1) % period != 0 for layer in range(layers))
+
+    def model_rope(self, pairs: Pairs) -> Rope:
+        """The RoPE that the file's keys and frequency factors (rope_freqs, or LongRoPE's two) describe."""
+        has_long, has_short = self.has("rope_factors_long"), self.has("rope_factors_short")
+        if has_long or has_short:
+            size = "long" if self.n_ctx > self.config.rope_context else "short"
+            return of_model(self.config, pairs, self.factors(f"rope_factors_{size}"))
+        factors = self.factors("rope_freqs") if self.has("rope_freqs") else None
+        return of_model(self.config, pairs, factors)
+
+    def factors(self, name: str) -> np.ndarray | None:
+        """Divisors of the frequencies, [pairs]; None where they are missing, which `finish` reports."""
+        (full,) = self._weight(name, self.config.rope_dim // 2)
+        if full not in self._tensors:
+            return None
+        factors = self._tensors[full].float32()
+        wrong = factors[~((factors > 0) & np.isfinite(factors))]
+        if wrong.size:
+            raise FormatError(f"tensor {full} holds a factor of {wrong[0]:g}, by which no frequency can be divided")
+        return factors
+
+    def qkv(self, h: Value) -> tuple[Value, Value, Value]:
+        """Q, K and V of `h`, from attn_q, attn_k and attn_v or from attn_qkv that stacks them."""
+        c = self.config
+        q_width, k_width, v_width = c.heads * c.key_dim, c.kv_heads * c.key_dim, c.kv_heads * c.value_dim
+        if self.has("attn_qkv"):
+            qkv = self.linear(h, "attn_qkv", q_width + k_width + v_width)
+            return (
+                self.split(qkv, 0, q_width),
+                self.split(qkv, q_width, k_width),
+                self.split(qkv, q_width + k_width, v_width),
+            )
+        return self.linear(h, "attn_q", q_width), self.linear(h, "attn_k", k_width), self.linear(h, "attn_v", v_width)
+
+    def gated_mlp(self, h: Value, act: str, width: int | None = None, ending: str = "") -> Value:
+        """ffn_down(act(ffn_gate(h)) * ffn_up(h)), `width` or ff_dim wide inside; ffn_up may hold the gate's rows too,
+        before its own.  `ending` of the tensors' names: "_shexp" for the shared expert."""
+        width = self._ff_dim() if width is None else width
+        if self.has(f"ffn_gate{ending}"):
+            gate, up = self.linear(h, f"ffn_gate{ending}", width), self.linear(h, f"ffn_up{ending}", width)
+        else:
+            both = self.linear(h, f"ffn_up{ending}", 2 * width)
+            gate, up = self.split(both, 0, width), self.split(both, width, width)
+        return self.linear(self.gated(gate, up, act), f"ffn_down{ending}", self.config.dim)
+
+    def plain_mlp(self, h: Value, act: str, width: int | None = None, ending: str = "") -> Value:
+        """ffn_down(act(ffn_up(h)))"""
+        width = self._ff_dim() if width is None else width
+        h = self.activate(self.linear(h, f"ffn_up{ending}", width), act)
+        return self.linear(h, f"ffn_down{ending}", self.config.dim)
+
+    def experts(self, h: Value, act: str, width: int, router: Router, scores: Value | None = None) -> Value:
+        """Mixture of experts `width` wide inside, weighed by `scores` or by ffn_gate_inp(h).
+
+        The experts are gated where the file has ffn_gate_exps, or ffn_gate_up_exps that stacks gate and up.
+        """
+        count, size = self.keys.integer("expert_count"), 2 * width
+        choice = self.route(self.linear(h, "ffn_gate_inp", count) if scores is None else scores, router)
+        if self.has("ffn_gate_up_exps"):
+            both = self.expert_linear(h, choice, "ffn_gate_up_exps", count, size)
+            h = self.gated(self.split(both, 0, width, size), self.split(both, width, width, size), act)
+        elif self.has("ffn_gate_exps"):
+            gate = self.expert_linear(h, choice, "ffn_gate_exps", count, width)
+            h = self.gated(gate, self.expert_linear(h, choice, "ffn_up_exps", count, width), act)
+        else:
+            h = self.activate(self.expert_linear(h, choice, "ffn_up_exps", count, width), act)
+        h = self.expert_linear(h, choice, "ffn_down_exps", count, self.config.dim, each=True)
+        return self.mix(h, self.split(choice, router.used, router.used), router.used)
+
+    def router(self, gate: str = "softmax", normalise: bool = False) -> Router:
+        """The router that the file's keys describe, `gate` and `normalise` where they do not say."""
+        number = self.keys.integer("expert_gating_func", 0, least=0)
+        if number and number not in ROUTER_GATES:
+            raise FormatError(f"{self.keys.arch}.expert_gating_func is {number}, known are: {list(ROUTER_GATES)}")
+        return Router(
+            used=self.expert_integer("expert_used_count"),
+            gate=ROUTER_GATES.get(number, gate),
+            bias="exp_probs_b.bias" if self.has("exp_probs_b", "bias") else None,
+            normalise=self.keys.flag("expert_weights_norm", normalise),
+            scale=self.keys.number("expert_weights_scale", 1.0) or 1.0,
+            groups=self.expert_integer("expert_group_count", 1),
+            groups_used=self.expert_integer("expert_group_used_count", 1),
+        )
+
+    def unembed(self, h: Value) -> Value:
+        """Output matrix, which is the token embedding where the file has no other."""
+        return self.linear(h, "output" if self.has("output") else "token_embd", self.config.vocab)
+
+    def logits(self, x: Value) -> Value:
+        """Output norm, as RMS norm, and output matrix."""
+        return self.unembed(self.norm(self.outputs(x), "output_norm"))
+
+    def expert_integer(self, key: str, default: int | None = None) -> int:
+        """A number of experts or groups: no more than there are experts."""
+        return self.keys.integer(key, default, most=self.keys.integer("expert_count"))
+
+    def _ff_dim(self) -> int:
+        if not self.config.ff_dim:
+            raise FormatError(f"{self.config.arch}.feed_forward_length is missing")
+        return self.config.ff_dim

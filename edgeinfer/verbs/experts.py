@@ -1,0 +1,58 @@
+"""Verbs of a mixture of experts: the choice of experts for each token, their linear layers, sums by weight."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from edgeinfer.op import Value
+from edgeinfer.verbs.tracer import Tracer, expect
+
+
+@dataclasses.dataclass(frozen=True)
+class Router:
+    """How experts are chosen and weighed."""
+
+    used: int  # experts of each token
+    gate: str = "softmax"  # of the scores: "softmax", "sigmoid", or "chosen": softmax over the chosen ones only
+    bias: str | None = None  # tensor, with its ending, added to the gate's values for the choice but not to the weights
+    normalise: bool = False  # weights of the chosen ones sum to 1
+    scale: float = 1.0  # of the weights, at last
+    groups: int = 1  # experts come in so many equal groups,
+    groups_used: int = 1  # of which the best are looked at: those whose two best experts are best together
+
+
+class Experts(Tracer):
+    """One op each.
+
+    A choice is 2 * used wide: the numbers of the chosen experts, best first, and then their weights.
+    """
+
+    def route(self, scores: Value, router: Router) -> Value:
+        """The experts of each token, from a score for each."""
+        experts, used = scores.width, router.used
+        fits = 1 <= used <= experts and experts % router.groups == 0 and router.groups_used <= router.groups
+        expect(fits, f"route with {router} among {experts} experts")
+        weights = () if router.bias is None else self._tensor(router.bias, (experts,))
+        attrs = dataclasses.asdict(router)
+        del attrs["bias"]
+        return self._emit("route", 2 * used, (scores,), weights, **attrs)
+
+    def expert_linear(self, x: Value, choice: Value, name: str, experts: int, width: int, each: bool = False) -> Value:
+        """Linear layers of the chosen experts, side by side: used * width.
+
+        x is one row for all of them, with `each` as many side by side as there are experts chosen.  The tensor is
+        experts x width x row; `name`.bias, experts x width, is added where the file has it.
+        """
+        used = choice.width // 2
+        expect(not each or x.width % used == 0, f"expert_linear of {x.width} for {used} experts")
+        weights = self._weight(name, experts, width, x.width // used if each else x.width)
+        weights += self._optional(f"{name}.bias", experts, width)
+        return self._emit("expert_linear", used * width, (x, choice), weights, used=used, each=each)
+
+    def mix(self, x: Value, w: Value, parts: int) -> Value:
+        """Weighted sums of the `parts` equal parts of x.
+
+        w holds the weights of one or more sums, `parts` for each; the sums stand side by side.
+        """
+        expect(x.width % parts == 0 and w.width % parts == 0, f"mix of {parts} parts of {x.width} by {w.width}")
+        return self._emit("mix", x.width // parts * (w.width // parts), (x, w), parts=parts)

@@ -1,0 +1,129 @@
+"""Verbs that do each token's row by itself: embeddings, norms, linear layers, activations, arithmetic, columns."""
+
+from __future__ import annotations
+
+from edgeinfer.errors import UnsupportedError
+from edgeinfer.op import Value
+from edgeinfer.verbs.tracer import Tracer, expect
+
+GATES = ("silu", "gelu", "relu", "oss")
+ACTIVATIONS = ("silu", "gelu", "relu", "relu2", "sigmoid", "tanh", "softplus", "exp", "xielu")
+
+
+class Rows(Tracer):
+    """One op each."""
+
+    def embed(self, name: str = "token_embd", scale: float = 1.0, width: int | None = None) -> Value:
+        """Rows of a table by token id, times `scale`; `width` is dim if None."""
+        width = self.config.dim if width is None else width
+        return self._emit("embed", width, (), self._weight(name, self.config.vocab, width), scale=scale)
+
+    def positions(self, name: str) -> Value:
+        """Rows of a table by position in the sequence; there is one for each position of the context."""
+        if self.n_ctx > self.config.context:
+            raise UnsupportedError(f"{name} has {self.config.context} positions, fewer than a context of {self.n_ctx}")
+        return self._emit("positions", self.config.dim, (), self._weight(name, self.config.context, self.config.dim))
+
+    def norm(self, x: Value, name: str | None = None, size: int | None = None, eps: float | None = None) -> Value:
+        """RMS norm of each group of `size` columns, or of the row: x / sqrt(mean(x^2) + eps) * w."""
+        return self._norm("norm", x, name, size, eps)
+
+    def layer_norm(self, x: Value, name: str | None = None, size: int | None = None, eps: float | None = None) -> Value:
+        """Layer norm of each group of `size` columns, or of the row: (x - mean) / sqrt(variance + eps) * w, plus
+        `name`.bias where the file has it."""
+        return self._norm("layer_norm", x, name, size, eps)
+
+    def l2_norm(self, x: Value, size: int, eps: float) -> Value:
+        """Each group of `size` columns divided by its length, but by no less than eps."""
+        return self._norm("l2_norm", x, None, size, eps)
+
+    def linear(self, x: Value, name: str, width: int, bias: str | None = None) -> Value:
+        """x @ w.T, `width` wide, plus `name`.bias where the file has it, or plus the tensor `bias`.weight.
+
+        The matrix of a linear layer one wide may be a vector.
+        """
+        shapes = [(width, x.width)] + [(x.width,)] * (width == 1)
+        weights = self._tensor(f"{name}.weight", *shapes)
+        if bias is not None:
+            weights += self._weight(bias, width)
+        return self._emit("linear", width, (x,), weights + self._optional(f"{name}.bias", width))
+
+    def head_linear(self, x: Value, name: str, heads: int, width: int) -> Value:
+        """A linear layer, `width` wide, for each of `heads` equal parts of x; the tensor is heads x width x part."""
+        expect(x.width % heads == 0, f"head_linear of {heads} heads of {x.width}")
+        weights = self._weight(name, heads, width, x.width // heads)
+        return self._emit("head_linear", heads * width, (x,), weights, heads=heads)
+
+    def split(self, x: Value, start: int, width: int, size: int | None = None) -> Value:
+        """Columns start .. start + width of each group of `size` columns, or of the row."""
+        size = x.width if size is None else size
+        fits = 0 <= start and start + width <= size and x.width % size == 0
+        expect(fits, f"split {start}..{start + width} of {size} of {x.width}")
+        return self._emit("split", x.width // size * width, (x,), start=start, size=size)
+
+    def join(self, *xs: Value, groups: int = 1) -> Value:
+        """Side by side; with `groups`, each x is that many equal parts, and the first parts come first."""
+        expect(all(x.width % groups == 0 for x in xs), f"join of {groups} groups of {[x.width for x in xs]}")
+        return self._emit("join", sum(x.width for x in xs), xs, groups=groups)
+
+    def repeat(self, x: Value, times: int, size: int | None = None) -> Value:
+        """Each group of `size` columns, or the row, `times` times in a row."""
+        size = x.width if size is None else size
+        expect(x.width % size == 0, f"repeat of {size} of {x.width}")
+        return self._emit("repeat", times * x.width, (x,), times=times, size=size)
+
+    def activate(self, x: Value, act: str, **constants: float) -> Value:
+        """act(x), one of ACTIVATIONS; "gelu" is in its tanh form, "relu2" relu(x)^2; "xielu" has constants."""
+        expect(act in ACTIVATIONS, f"activation {act}")
+        return self._emit("activate", x.width, (x,), act=act, **constants)
+
+    def gated(self, gate: Value, up: Value, act: str) -> Value:
+        """act(gate) * up, act one of GATES; "oss" is GPT-OSS's clamped swish, over (up + 1)."""
+        expect(gate.width == up.width and act in GATES, f"gated {act} of {gate.width} and {up.width}")
+        return self._emit("gated", up.width, (gate, up), act=act)
+
+    def add(self, x: Value, y: Value) -> Value:
+        expect(x.width == y.width, f"add of {x.width} and {y.width}")
+        return self._emit("add", x.width, (x, y))
+
+    def mul(self, x: Value, y: Value) -> Value:
+        """x * y; a narrower y has one number for each of its y.width equal groups of columns of x."""
+        expect(x.width % y.width == 0, f"mul of {x.width} and {y.width}")
+        return self._emit("mul", x.width, (x, y))
+
+    def plus(self, x: Value, name: str, ending: str = "weight") -> Value:
+        """x + w, a vector as wide as x."""
+        return self._emit("plus", x.width, (x,), self._tensor(f"{name}.{ending}", (x.width,)))
+
+    def times(self, x: Value, name: str, ending: str = "weight") -> Value:
+        """x * w, a vector as wide as x or a single number."""
+        shapes = (x.width,), (1,), (1, 1, x.width)
+        return self._emit("times", x.width, (x,), self._tensor(f"{name}.{ending}", *shapes))
+
+    def scale(self, x: Value, factor: float) -> Value:
+        """x * factor; x itself where that is 1."""
+        return x if factor == 1.0 else self._emit("scale", x.width, (x,), factor=factor)
+
+    def clamp(self, x: Value, limit: float) -> Value:
+        """Within -limit .. limit."""
+        return self._emit("clamp", x.width, (x,), limit=limit)
+
+    def softcap(self, x: Value, cap: float) -> Value:
+        """cap * tanh(x / cap)"""
+        return self._emit("softcap", x.width, (x,), cap=cap)
+
+    def outputs(self, x: Value) -> Value:
+        """Only the rows that need logits."""
+        return self._emit("outputs", x.width, (x,))
+
+    def _norm(self, kind: str, x: Value, name: str | None, size: int | None, eps: float | None) -> Value:
+        """A norm's weights are one vector for all groups or one for each."""
+        size = x.width if size is None else size
+        expect(x.width % size == 0, f"{kind} over {size} of {x.width}")
+        weights: tuple[str, ...] = ()
+        if name is not None:
+            shapes = (size,), (x.width,), (x.width // size, size)
+            weights = self._tensor(f"{name}.weight", *shapes)
+            if kind == "layer_norm" and self.has(name, "bias"):
+                weights += self._tensor(f"{name}.bias", *shapes)
+        return self._emit(kind, x.width, (x,), weights, eps=self.config.eps if eps is None else eps, size=size)

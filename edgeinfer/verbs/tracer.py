@@ -1,0 +1,109 @@
+"""Tracer: writes ops down, finds the tensors they name and checks their shapes; the verbs build on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from edgeinfer.config import Keys, ModelConfig
+from edgeinfer.errors import FormatError, UnsupportedError
+from edgeinfer.formats.ggml import GgmlType
+from edgeinfer.op import Op, Value
+
+
+class Tracer:
+    """Tensor names are given without ending, and inside `layers()` without `blk.N.`: "attn_q" is blk.3.attn_q.weight.
+
+    `config` is that of the whole model, inside `layers()` that of the layer.
+    """
+
+    def __init__(self, config: ModelConfig, keys: Keys, n_ctx: int) -> None:
+        self.config = config
+        self.keys = keys
+        self.n_ctx = n_ctx
+        self.ops: list[Op] = []
+        self._tensors = keys.file.tensors
+        self._prefix = ""
+        self._known: set[str] = set()  # tensors the architecture has a use for
+        self._missing: list[str] = []
+
+    def layers(self, count: int | None = None) -> Iterator[int]:
+        """Layer numbers, in order; while one is worked on, names are those of its tensors and counts are its own.
+
+        Layers past `count`, if given, are not part of the forward pass (they predict tokens further ahead).
+        """
+        whole = self.config
+        count = whole.layers if count is None else count
+        for layer in range(count):
+            self._prefix, self.config = f"blk.{layer}.", whole.at(layer)
+            yield layer
+        self._prefix, self.config = "", whole
+        left = tuple(f"blk.{layer}." for layer in range(count, whole.layers))
+        self._known.update(name for name in self._tensors if name.startswith(left) and left)
+
+    def has(self, name: str, ending: str = "weight") -> bool:
+        """Whether the file has a tensor `name`.weight."""
+        return self._full(f"{name}.{ending}") in self._tensors
+
+    def ignore(self, *names: str) -> None:
+        """These tensors may be there, but nothing depends on them."""
+        for name in names:
+            self._full(f"{name}.weight")
+
+    def finish(self) -> None:
+        """Raise FormatError for tensors that are missing, UnsupportedError for those that would be left out."""
+        if self._missing:
+            raise FormatError(f"the file has no tensor {_listed(self._missing)}")
+        unused = [name for name in self._tensors if name not in self._known]
+        if unused:
+            raise UnsupportedError(f"edgeinfer's {self.config.arch} has no use for tensor {_listed(unused)}")
+
+    # how a verb is written down
+
+    def _full(self, name: str) -> str:
+        self._known.add(self._prefix + name)
+        return self._prefix + name
+
+    def _weight(self, name: str, *shape: int) -> tuple[str, ...]:
+        return self._tensor(f"{name}.weight", shape)
+
+    def _optional(self, name: str, *shape: int) -> tuple[str, ...]:
+        """The full name of a tensor given with its ending, or nothing where the file has none."""
+        return self._tensor(name, shape) if self._full(name) in self._tensors else ()
+
+    def _tensor(self, name: str, *shapes: tuple[int, ...]) -> tuple[str, ...]:
+        """The full name, as a tuple of one; the tensor must have one of the shapes.
+
+        Missing ones are collected for `finish` to name all of them.
+        """
+        name = self._full(name)
+        tensor = self._tensors.get(name)
+        if tensor is None:
+            self._missing.append(name)
+        elif tuple(tensor.shape) not in shapes:
+            has, wanted = (" x ".join(map(str, s)) for s in (tensor.shape, shapes[0]))
+            raise FormatError(f"tensor {name} is {has}, must be {wanted}")
+        elif not tensor.type.computable:
+            computable = " ".join(kind.name for kind in GgmlType if kind.computable)
+            raise UnsupportedError(
+                f"{name} is {tensor.type.name} (ggml type {int(tensor.type)}); computable: {computable}"
+            )
+        return (name,)
+
+    def _emit(
+        self, kind: str, width: int, ins: tuple[Value, ...] = (), weights: tuple[str, ...] = (), **attrs: Any
+    ) -> Value:
+        out = Value(len(self.ops), width)
+        self.ops.append(Op(kind, out, ins, weights, attrs))
+        return out
+
+
+def expect(true: bool, what: str) -> None:
+    """Widths that do not fit are a fault of the architecture file, not of the model file."""
+    if not true:
+        raise AssertionError(f"an architecture asked for a {what}")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

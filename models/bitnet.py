@@ -1,0 +1,29 @@
+"""BitNet b1.58: ternary matrices, each with one scale, and norms inside both branches.
+
+Source: https://arxiv.org/abs/2402.17764; the activation is llama.cpp's.
+"""
+
+from edgeinfer.plan import Builder, Value
+
+
+def forward(b: Builder) -> Value:
+    c = b.config
+    rope = b.model_rope("halves")
+    x = b.embed()
+    for layer in b.layers():
+        h = b.norm(x, "attn_norm")
+        q = scaled(b, h, "attn_q", c.heads * c.key_dim)
+        k = scaled(b, h, "attn_k", c.kv_heads * c.key_dim)
+        v = scaled(b, h, "attn_v", c.kv_heads * c.value_dim)
+        h = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer)
+        x = b.add(x, scaled(b, b.norm(h, "attn_sub_norm"), "attn_output", c.dim))
+        h = b.norm(x, "ffn_norm")
+        h = b.gated(scaled(b, h, "ffn_gate", c.ff_dim), scaled(b, h, "ffn_up", c.ff_dim), "silu")
+        x = b.add(x, scaled(b, b.norm(h, "ffn_sub_norm"), "ffn_down", c.dim))
+    return b.logits(x)
+
+
+def scaled(b: Builder, x: Value, name: str, width: int) -> Value:
+    """The linear layer `name` times its scale, where it has one."""
+    y = b.linear(x, name, width)
+    return b.times(y, name, "scale") if b.has(name, "scale") else y
