@@ -20,7 +20,7 @@ Facts = dict[str, Fact]
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of lines.")] = False) -> None:
     """Show versions, machine, kernels and folders."""
-    facts = {"versions": _versions(), "machine": _machine(), "kernels": _kernels(), "models": _models()}
+    facts = {"versions": _versions(), "machine": _machine(), "kernels": _kernels(), "limits": _limits(), "models": _models()}
     if as_json:
         print(json.dumps(facts, indent=2))
         return
@@ -95,6 +95,18 @@ def _kernels() -> Facts:
         "writable": _writable(folder),
         "built": len(list(folder.glob("*.o"))),
     }
+
+
+def _limits() -> Facts:
+    """What the machine can do, measured now: the limits of decode (reading) and of prefill (8-bit products)."""
+    try:
+        from edgeinfer import machine, measure
+
+        cores = sorted({1, machine.cores()})
+        reading = {f"read_{n}_threads": f"{measure.read_bandwidth(n) / 1e9:.1f} GB/s" for n in cores}
+        return {**reading, **{f"products_{n}_threads": f"{measure.dot_peak(n) / 1e9:.0f} GMAC/s" for n in cores}}
+    except (EdgeInferError, ImportError) as error:
+        return {"problem": str(error)}
 
 
 def _models() -> Facts:

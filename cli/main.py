@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import edgeinfer
-from edgeinfer.cli import doctor, perplexity, pull, run, show, tokenize
+from edgeinfer.cli import bench, doctor, perplexity, pull, run, show, tokenize
 from edgeinfer.cli import list as list_models
 from edgeinfer.errors import EdgeInferError
 
@@ -39,7 +39,7 @@ def _app(debug: bool) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for module in (run, pull, list_models, show, tokenize, perplexity, doctor):
+    for module in (run, pull, list_models, show, tokenize, perplexity, bench, doctor):
         name = module.__name__.rpartition(".")[2]
         app.command(name)(_guarded(module.command, debug))
     return app

@@ -27,7 +27,7 @@ class CpuBackend:
         self.n_ctx, self.n_batch, self.n_seq = n_ctx, min(n_batch, n_ctx), n_seq
         self.n_vocab = plan.config.vocab
         self.tier = cpu.host().tier
-        self._plan, self._kv_type = plan, kv_type
+        self.plan, self.kv_type = plan, kv_type
         attends = [op.attrs for op in plan.ops if op.kind == "attend"]
         layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in attends]
         self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type)
@@ -40,7 +40,7 @@ class CpuBackend:
         self._assemble(n_threads)
 
     def _scratch(self, threads: int, rows: int) -> None:
-        widest = max(op.out.width for op in self._plan.ops[:-1])
+        widest = max(op.out.width for op in self.plan.ops[:-1])
         each = layout.scratch_bytes(rows, self.tier.tile_rows, widest)
         self._scratch_memory = layout.aligned(each * threads)
         self._step.set(scratch=self._scratch_memory.ctypes.data, scratch_bytes=each)
@@ -71,7 +71,7 @@ class CpuBackend:
         free = [seq for seq in range(self.n_seq) if seq not in self._cache.lengths]
         if not free:
             raise BackendError(f"all {self.n_seq} sequences are in use")
-        need, there = memory.kv_bytes(self._plan, self._kv_type, self.n_ctx, self.n_batch), machine.available_memory()
+        need, there = memory.kv_bytes(self.plan, self.kv_type, self.n_ctx, self.n_batch), machine.available_memory()
         if need > there:
             needed, available = memory.megabytes(need), memory.megabytes(there)
             raise BackendError(f"a sequence of {self.n_ctx} tokens needs {needed} MB and {available} MB are available")

@@ -73,3 +73,7 @@ def head_layout(kv_type: str, key_dim: int, value_dim: int) -> tuple[int, int]:
 
 SYNC_BYTES = 384
 SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE = 0, 128, 256
+
+# What the measuring kernels do (probe.py): independent sums, enough to hide the instruction's latency, and products of one dot product.
+
+DOTS, DOT_BYTES = 24, 64

@@ -1,10 +1,8 @@
 """Kernels that measure the machine: how fast it reads memory, how fast it does 8-bit dot products.  What real kernels are compared with."""
 
 from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.layout import DOTS
 from edgeinfer.simd_kernels.quants.quant import PREFETCH
-
-DOTS = 24  # independent sums, enough to hide the instruction's latency
-DOT_BYTES = 64  # products of one dot product
 
 
 def read(e: Emitter, address: Value, size: Value, out: Value) -> None:
