@@ -12,3 +12,9 @@ def shared() -> pathlib.Path:
     if not (folder / "kit").is_dir():
         pytest.skip("needs the conformance kit in ../shared, which is not part of the project")
     return folder
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory) -> pathlib.Path:
+    """A folder for EDGEINFER_HOME, so that kernels are built once for all tests and none are left with the user."""
+    return tmp_path_factory.mktemp("home")

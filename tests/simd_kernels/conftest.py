@@ -8,8 +8,8 @@ from tests.simd_kernels import harness
 
 
 @pytest.fixture(scope="session")
-def kernel_folder(tmp_path_factory) -> pathlib.Path:
-    return tmp_path_factory.mktemp("kernels")
+def kernel_folder(home) -> pathlib.Path:
+    return home / "kernels"
 
 
 @pytest.fixture(scope="session")

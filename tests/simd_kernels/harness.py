@@ -22,7 +22,7 @@ PAGE = mmap.PAGESIZE
 
 
 def guarded(array: np.ndarray) -> np.ndarray:
-    """A copy whose last byte is the last one of a page that no readable page follows (on Linux; a plain copy elsewhere)."""
+    """A copy whose last byte is that of a page which no readable page follows (on Linux; a plain copy elsewhere)."""
     if sys.platform != "linux":
         return array.copy()
     size = -(-array.nbytes // PAGE) * PAGE
@@ -65,8 +65,10 @@ class Kernels:
         self._own.link({name: compile.object_code(text, compile.target_machine(self.tier))})
         return self._own.addresses[name]
 
-    def operate(self, name: str, form: record.Record, count: int, threads: int = 1, step: Any = 0, **fields: Any) -> None:
-        """Run an operation as each of `threads` workers in turn.  Strides follow from the arrays where they are not given."""
+    def operate(
+        self, name: str, form: record.Record, count: int, threads: int = 1, step: Any = 0, **fields: Any
+    ) -> None:
+        """Run an operation as each of `threads` workers in turn.  Strides not given follow from the arrays."""
         counted = np.array([count])
         op = write(form, count=counted, **fields)
         for thread in range(threads):
@@ -84,7 +86,7 @@ def write(form: record.Record, **fields: Any) -> np.ndarray:
 
 
 def padded_rows(x: np.ndarray, spare: int = 5) -> np.ndarray:
-    """A view equal to `x` [rows, cols] of guarded memory whose rows are `spare` numbers apart; the spare numbers are NaN."""
+    """A view equal to `x` [rows, cols] of guarded memory with `spare` numbers between its rows, which are NaN."""
     rows, cols = x.shape
     memory = np.full(rows * (cols + spare) - spare, np.nan, np.float32)
     out = np.lib.stride_tricks.as_strided(guarded(memory), x.shape, (4 * (cols + spare), 4))

@@ -24,8 +24,8 @@ class Cache:
         self.tables = guarded(self.rng.permutation(blocks).astype(np.int32).reshape(n_seq, -1))
         self.kv = [[np.zeros((0, kv_heads, dim), np.float32) for dim in self.dims] for _ in range(n_seq)]
         self.fields = {
-            "pool": self.pool, "block_bytes": kv_heads * self.head_bytes, "head_bytes": self.head_bytes, "value_at": value_at,
-            "kv_heads": kv_heads, "key_dim": self.dims[0], "value_dim": self.dims[1],
+            "pool": self.pool, "block_bytes": kv_heads * self.head_bytes, "head_bytes": self.head_bytes,
+            "value_at": value_at, "kv_heads": kv_heads, "key_dim": self.dims[0], "value_dim": self.dims[1],
         }  # fmt: skip
 
     def rows(self, seqs):
@@ -64,7 +64,8 @@ class Cache:
             record.STEP, positions=positions, spans=spans, span_count=len(seqs), scratch=scratch, scratch_bytes=each
         )
         out = padded_rows(np.full((rows, heads * self.dims[1]), np.nan, np.float32))
-        fields = self.fields | {"tables": self.rows(np.repeat(seqs, [counts[s] for s in seqs])), "group": group, "window": window}
+        tables = self.rows(np.repeat(seqs, [counts[s] for s in seqs]))
+        fields = self.fields | {"tables": tables, "group": group, "window": window}
         name = f"attend.{self.kv_type}"
         more = {"counter": np.zeros(1, np.int64), "scale_f32": scale, "q": padded_rows(q), "out": out}
         self.kernels.operate(name, record.ATTEND, rows, threads, step, **fields, **more)
@@ -75,7 +76,9 @@ class Cache:
 
 
 def softmax(q, keys, values, scale, window):
-    """Attention of the last len(q) positions in float64; keys, values [positions, kv_heads, dim] -> [rows, heads * value_dim]."""
+    """Attention of the last len(q) positions, in float64.
+
+    keys, values [positions, kv_heads, dim] -> [rows, heads * value_dim]."""
     q = q.reshape(len(q), -1, keys.shape[2]).astype(np.float64)
     group = q.shape[1] // keys.shape[1]
     keys, values = (np.repeat(x, group, axis=1).astype(np.float64) for x in (keys, values))
@@ -94,7 +97,9 @@ def close(pair, limit=3e-6):
 
 
 @pytest.mark.parametrize("kv_type", KV_TYPES)
-@pytest.mark.parametrize("key_dim, value_dim", [(8, 8), (12, 12), (24, 40), (64, 64), (80, 80), (128, 96), (256, 256), (64, 128), (5, 7)])
+@pytest.mark.parametrize(
+    "key_dim, value_dim", [(8, 8), (12, 12), (24, 40), (64, 64), (80, 80), (128, 96), (256, 256), (64, 128), (5, 7)]
+)
 def test_head_sizes(kernels, kv_type, key_dim, value_dim):
     cache = Cache(kernels, kv_type, 2, key_dim, value_dim)
     cache.store([37])

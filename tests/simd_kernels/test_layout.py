@@ -34,7 +34,8 @@ def test_scratch_holds_panel_and_sums_for_every_tier():
     from edgeinfer.simd_kernels import cpu
 
     for tier in cpu.TIERS:
-        codes = 2 * tier.tile_rows * (layout.DEPTH + 2 * 4 * layout.DEPTH // 16)  # rows, then the panel: codes, scales, minimums
+        # rows, then the panel: codes, scales and minimums of both
+        codes = 2 * tier.tile_rows * (layout.DEPTH + 2 * 4 * layout.DEPTH // 16)
         floats = 2 * tier.tile_rows * 4 * layout.FLOAT_DEPTH
         assert max(codes, floats) <= layout.SPARE
         for tokens in (1, 7, 512):

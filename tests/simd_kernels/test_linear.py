@@ -1,4 +1,4 @@
-"""Linear layers and embeddings of every type against numpy: one token and many, every kind of rest, with and without bias."""
+"""Linear layers and embeddings of every type against numpy: one token and many, rests of all kinds, biases."""
 
 import numpy as np
 import pytest
@@ -184,6 +184,7 @@ def test_embed_of_float_tables_of_any_width(kernels, kind, cols):
     table, out = guarded(random_rows(np.random.default_rng(0), kind, 4, cols)), guarded(np.zeros((1, cols), np.float32))
     ids = np.array([3])
     step = write(record.STEP, ids=ids)
-    fields = {"table": table, "row_bytes": table.shape[1], "cols": cols, "group": 32, "scale_f32": 1.0}
-    kernels.operate("embed.float", record.EMBED, 1, 1, step, out=out, unpack=kernels.address(f"unpack.{kind}"), **fields)
+    unpack = kernels.address(f"unpack.{kind}")
+    fields = {"table": table, "row_bytes": table.shape[1], "cols": cols, "group": 32, "scale_f32": 1.0, "unpack": unpack}
+    kernels.operate("embed.float", record.EMBED, 1, 1, step, out=out, **fields)
     assert (out == dequantize(table[3:], kind)).all()

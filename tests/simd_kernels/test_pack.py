@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -29,7 +30,8 @@ print(json.dumps({"found": sorted(addresses), "modules": modules, "warnings": [s
 def start(folder, *names):
     """A process that loads kernels from the folder."""
     command = [sys.executable, "-c", SCRIPT, str(folder), *(names or NAMES)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    elsewhere = tempfile.gettempdir()  # in the project's root `edgeinfer` is a folder without its sub-packages
+    return subprocess.Popen(command, cwd=elsewhere, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(process):

@@ -24,10 +24,11 @@ def test_fields_are_read_as_they_are_written(kernels):
     assert (out.tolist(), real.tolist()) == ([2**62, -7], [-3.0])
 
 
-@pytest.mark.parametrize("fields, text", [({"first": 1}, "second_f32"), ({"first": 1, "second_f32": 0, "third": 2, "x": 3}, "x")])
-def test_all_fields_and_no_others_must_be_given(fields, text):
-    with pytest.raises(ValueError, match=text):
-        FORM.write(**fields)
+def test_all_fields_and_no_others_must_be_given():
+    with pytest.raises(ValueError, match="second_f32"):
+        FORM.write(first=1, third=2)
+    with pytest.raises(ValueError, match="'x'"):
+        FORM.write(first=1, second_f32=0, third=2, x=3)
 
 
 def test_a_record_has_room():

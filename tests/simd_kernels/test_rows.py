@@ -1,4 +1,4 @@
-"""Kernels that do each row on its own, against numpy: odd widths, rows split over workers, nothing touched between rows."""
+"""Kernels that do each row on its own, against numpy: odd widths, rows split over workers, nothing between rows touched."""
 
 import math
 
@@ -167,7 +167,8 @@ def test_a_row_that_is_not_finite_gets_such_scales(kernels, bad, rows, at):
     x[0, at] = bad
     n = 1 if rows == 1 else kernels.tier.tile_tokens
     scales = quantised(kernels, x).reshape(-1)[64 * n : 72 * n].view(np.float32).reshape(2, n)
-    assert np.isfinite(scales[:, :rows]).tolist() == [[group != at // 32 or row > 0 for row in range(rows)] for group in range(2)]
+    want = [[group != at // 32 or row > 0 for row in range(rows)] for group in range(2)]
+    assert np.isfinite(scales[:, :rows]).tolist() == want
 
 
 def test_quantise_of_tiny_numbers(kernels):

@@ -1,7 +1,6 @@
 """Workers: threads that run steps together, sleep in between and end when told."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -19,8 +18,11 @@ def mark(e, op, step, thread, threads):
     e.store(e.field(cell, 0) + step, cell)
 
 
-def own_threads():
-    return [t for t in threading.enumerate() if t.name.startswith("edgeinfer-")]
+def started(threads, run):
+    """Workers and the threads that came with them."""
+    before = set(threading.enumerate())
+    workers = Workers(threads, run)
+    return workers, set(threading.enumerate()) - before
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
@@ -35,19 +37,16 @@ def test_every_worker_runs_every_step(kernels, threads):
 
 
 def test_close_ends_the_threads(kernels):
-    before = len(own_threads())
-    workers = Workers(4, kernels.address("run"))
-    assert len(own_threads()) == before + 3
+    workers, own = started(4, kernels.address("run"))
+    assert len(own) == 3
     workers.close()
     workers.close()
-    for _ in range(100):
-        if len(own_threads()) <= before:
-            break
-        time.sleep(0.02)
-    assert len(own_threads()) <= before
+    for thread in own:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in own)
 
 
 def test_threads_do_not_keep_the_process_alive(kernels):
-    workers = Workers(2, kernels.address("run"))
-    assert all(t.daemon for t in own_threads())
+    workers, own = started(2, kernels.address("run"))
+    assert all(thread.daemon for thread in own)
     workers.close()

@@ -8,7 +8,7 @@ F32 = np.float32
 
 
 def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(codes i8[rows, width], scales f32[rows, width / 32]) of f32[rows, width]: scale = largest size / 127, to nearest even."""
+    """(codes i8[rows, width], scales f32[rows, width / 32]) of f32[rows, width]: scale = largest size / 127."""
     groups = x.reshape(len(x), -1, 32)
     top = np.abs(groups).max(axis=-1)
     with np.errstate(all="ignore"):
@@ -58,7 +58,7 @@ def tiles(codes: np.ndarray, scales: np.ndarray, n: int) -> np.ndarray:
 
 
 def cached(x: np.ndarray, kv_type: str) -> np.ndarray:
-    """f32[..., dim] as the cache gives it back; q8_0 has a half-float scale for every 32 dims, the last group may be short."""
+    """f32[..., dim] as the cache gives it back; q8_0 has a half-float scale for 32 dims, or fewer at the end."""
     if kv_type == "f32":
         return x
     if kv_type == "f16":
