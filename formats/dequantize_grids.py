@@ -21,7 +21,8 @@ def _even(seven: np.ndarray) -> np.ndarray:
     odd = seven ^ seven >> 4
     odd = odd ^ odd >> 2
     odd = odd ^ odd >> 1
-    return (seven | (odd & 1) << 7).astype(np.uint8)
+    eight: np.ndarray = seven | (odd & 1) << 7
+    return eight.astype(np.uint8)
 
 
 _SEVENS = np.array([0, 7, 14, 21], np.uint32)

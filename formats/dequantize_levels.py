@@ -8,8 +8,8 @@ from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.grids import FP4_LEVELS, IQ4_LEVELS
 from edgeinfer.formats.unpacking import Floats, Unpack, f32, nibbles, scaled
 
-_IQ4 = np.array(IQ4_LEVELS, np.float32)
-_FP4 = np.array(FP4_LEVELS, np.float32)
+_IQ4: Floats = np.array(IQ4_LEVELS, np.float32)
+_FP4: Floats = np.array(FP4_LEVELS, np.float32)
 
 # IQ4_NL, 4.5 b: w = d * level[q].  qs[j] = q[j] | q[j + 16] << 4
 _IQ4_NL = np.dtype([("d", "<f2"), ("qs", "u1", 16)])

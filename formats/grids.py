@@ -20,7 +20,7 @@ def grid(name: str) -> np.ndarray:
     levels, weights, packed = _GRIDS[name]
     points = np.flatnonzero(np.unpackbits(np.frombuffer(base64.b85decode(packed), np.uint8), bitorder="little"))
     digits = points[:, None] // len(levels) ** np.arange(weights) % len(levels)
-    out = np.array(levels, np.int8)[digits]
+    out: np.ndarray = np.array(levels, np.int8)[digits]
     out.flags.writeable = False
     return out
 
