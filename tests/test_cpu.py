@@ -113,7 +113,7 @@ def step(backend, *chunks):
 
 @pytest.fixture
 def rounding(monkeypatch):
-    """A function after which the reference rounds as the kernels do: activations to 8 bits, K and V to the cache's type."""
+    """A function after which the reference rounds as the kernels do: activations to 8 bits, K and V to `kv_type`."""
     plain = dict(reference.OPS)
 
     def linear(op, given, x):

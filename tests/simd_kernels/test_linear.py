@@ -185,6 +185,6 @@ def test_embed_of_float_tables_of_any_width(kernels, kind, cols):
     ids = np.array([3])
     step = write(record.STEP, ids=ids)
     unpack = kernels.address(f"unpack.{kind}")
-    fields = {"table": table, "row_bytes": table.shape[1], "cols": cols, "group": 32, "scale_f32": 1.0, "unpack": unpack}
-    kernels.operate("embed.float", record.EMBED, 1, 1, step, out=out, **fields)
+    fields = {"table": table, "row_bytes": table.shape[1], "cols": cols, "group": 32, "scale_f32": 1.0}
+    kernels.operate("embed.float", record.EMBED, 1, 1, step, out=out, unpack=unpack, **fields)
     assert (out == dequantize(table[3:], kind)).all()

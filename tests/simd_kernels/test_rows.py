@@ -1,4 +1,4 @@
-"""Kernels that do each row on its own, against numpy: odd widths, rows split over workers, nothing between rows touched."""
+"""Kernels that do each row on its own, against numpy: odd widths, shares of workers, nothing between rows touched."""
 
 import math
 

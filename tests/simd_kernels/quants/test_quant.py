@@ -61,7 +61,7 @@ def test_unpack_is_dequantize_for_every_scale_of_the_kit(kernels, kind, shared):
 
 
 def magnitude(kernels, kind, w, x):
-    """Sums of the sizes of all terms that the kernel adds, f64[rows]; codes count from 0, so they exceed the products'."""
+    """Sums of the sizes of all terms the kernel adds, f64[rows]; codes count from 0, so they exceed the products'."""
     out = []
     for row in w:
         codes, scales, minimums = unpacked(kernels, kind, row[None])
@@ -73,7 +73,7 @@ def magnitude(kernels, kind, w, x):
 @pytest.mark.parametrize("sign", [-127, 127])
 @pytest.mark.parametrize("kind", QUANTS)
 def test_dot_of_the_largest_codes_does_not_saturate(kernels, kind, sign):
-    """All code bits set (for Q8_0: the byte 127, taken as code 255), the largest code but for grids; activations +-127."""
+    """All code bits set (Q8_0: the byte 127, taken as code 255), the largest code but for grids; activations +-127."""
     sizes = GgmlType[kind]
     cols = 2 * sizes.block * (3 if sizes.block == 32 else 1)
     w = random_rows(np.random.default_rng(0), kind, 1, cols).reshape(-1, sizes.bytes)
