@@ -16,7 +16,8 @@ _IQ4_NL = np.dtype([("d", "<f2"), ("qs", "u1", 16)])
 
 
 def _iq4_nl(blocks: np.ndarray) -> Floats:
-    return f32(blocks["d"]) * _IQ4[nibbles(blocks["qs"], 16)]
+    weights: Floats = f32(blocks["d"]) * _IQ4[nibbles(blocks["qs"], 16)]
+    return weights
 
 
 # IQ4_XS, 4.25 b: 8 groups of 32 weights, w = d * (sc - 32) * level[q].
@@ -38,7 +39,8 @@ _MXFP4 = np.dtype([("e", "u1"), ("qs", "u1", 16)])
 
 def _mxfp4(blocks: np.ndarray) -> Floats:
     scale = np.ldexp(np.float32(1), blocks["e"].astype(np.int32) - 128)
-    return f32(scale) * _FP4[nibbles(blocks["qs"], 16)]
+    weights: Floats = f32(scale) * _FP4[nibbles(blocks["qs"], 16)]
+    return weights
 
 
 # NVFP4, 4.5 b: 4 groups of 16 weights, w = d[g] / 2 * level[q]; d are floats of 4 + 3 bits (UE4M3), levels are doubled.
