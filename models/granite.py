@@ -16,5 +16,5 @@ def forward(b: Builder) -> Value:
         q, k, v = b.qkv(b.norm(x, "attn_norm"))
         h = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer, scale=scale)
         x = b.add(x, b.scale(b.linear(h, "attn_output", c.dim), branch))
-        x = b.add(x, b.scale(b.gated_mlp(b.norm(x, "ffn_norm"), "silu"), branch))
+        x = b.add(x, b.scale(b.moe(b.norm(x, "ffn_norm"), "silu", normalise=True), branch))
     return b.scale(b.logits(x), 1 / (b.keys.number("logit_scale") or 1.0))

@@ -15,10 +15,5 @@ def forward(b: Builder) -> Value:
         q, k, v = b.qkv(b.norm(x, "attn_norm"))
         h = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer)
         x = b.add(x, b.linear(h, "attn_output", c.dim))
-        h = b.norm(x, "ffn_norm")
-        if b.has("ffn_gate_inp"):
-            h = b.experts(h, "silu", c.ff_dim, b.router(normalise=True))
-        else:
-            h = b.gated_mlp(h, "silu")
-        x = b.add(x, h)
+        x = b.add(x, b.moe(b.norm(x, "ffn_norm"), "silu", normalise=True))
     return b.logits(x)

@@ -16,10 +16,5 @@ def forward(b: Builder) -> Value:
         q, k = b.rope(q, rope), b.rope(k, rope)
         q = b.temper(q, growth, c.rope_context) if growth else q
         x = b.add(x, b.linear(b.attend(q, k, v, layer), "attn_output", c.dim))
-        h = b.norm(x, "ffn_norm")
-        if b.has("ffn_gate_inp"):
-            h = b.experts(h, "silu", c.ff_dim, b.router(normalise=True))
-        else:
-            h = b.gated_mlp(h, "silu")
-        x = b.add(x, h)
+        x = b.add(x, b.moe(b.norm(x, "ffn_norm"), "silu", normalise=True))
     return b.logits(x)

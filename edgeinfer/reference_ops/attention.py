@@ -23,7 +23,8 @@ def rope(op: Op, step: Step, x: Array) -> Array:
     first, second = adjacent if turn.pairs == "adjacent" else halves
     a, b = y[..., first].copy(), y[..., second].copy()
     y[..., first], y[..., second] = a * cos - b * sin, a * sin + b * cos
-    return y.reshape(x.shape)
+    out: Array = y.reshape(x.shape)
+    return out
 
 
 def temper(op: Op, step: Step, x: Array) -> Array:

@@ -26,10 +26,9 @@ PLAIN = Scores()
 class Attention(Tracer):
     """One op each."""
 
-    def rope(self, x: Value, rope: Rope, start: int = 0) -> Value:
-        """Turn columns start .. start + 2 * pairs of each head by its position; heads are key_dim wide, or all of x
-        where x is narrower (a single vector that all heads share)."""
-        head_dim = min(x.width, self.config.key_dim)
+    def rope(self, x: Value, rope: Rope, head_dim: int | None = None, start: int = 0) -> Value:
+        """Turn columns start .. start + 2 * pairs of each head, key_dim wide if None, by its position."""
+        head_dim = self.config.key_dim if head_dim is None else head_dim
         expect(x.width % head_dim == 0 and start + 2 * len(rope.frequencies) <= head_dim, f"rope of {x.width}")
         return self._emit("rope", x.width, (x,), rope=rope, head_dim=head_dim, start=start)
 

@@ -98,6 +98,25 @@ class Builder(Rows, Attention, Experts, Recurrence):
         h = self.expert_linear(h, choice, "ffn_down_exps", count, self.config.dim, each=True)
         return self.mix(h, self.split(choice, router.used, router.used), router.used)
 
+    def moe(self, h: Value, act: str, gate: str = "softmax", normalise: bool = False) -> Value:
+        """The feed-forward of a layer: dense where it has no ffn_gate_inp, else experts by the model's router.
+
+        Where there is a shared expert it is added, weighed by sigmoid(ffn_gate_inp_shexp(h)) where there is that.
+        """
+        if not self.has("ffn_gate_inp"):
+            return self.gated_mlp(h, act)
+        width = self.expert_width()
+        y = self.experts(h, act, width, self.router(gate, normalise))
+        if not self.has("ffn_up_shexp"):
+            return y
+        width = self.keys.integer("expert_shared_feed_forward_length", 0, least=0) or width * self.keys.integer(
+            "expert_shared_count", 1
+        )
+        shared = self.gated_mlp(h, act, width, "_shexp")
+        if self.has("ffn_gate_inp_shexp"):
+            shared = self.mul(shared, self.activate(self.linear(h, "ffn_gate_inp_shexp", 1), "sigmoid"))
+        return self.add(y, shared)
+
     def router(self, gate: str = "softmax", normalise: bool = False) -> Router:
         """The router that the file's keys describe, `gate` and `normalise` where they do not say."""
         number = self.keys.integer("expert_gating_func", 0, least=0)
@@ -120,6 +139,10 @@ class Builder(Rows, Attention, Experts, Recurrence):
     def logits(self, x: Value) -> Value:
         """Output norm, as RMS norm, and output matrix."""
         return self.unembed(self.norm(self.outputs(x), "output_norm"))
+
+    def expert_width(self) -> int:
+        """Width inside an expert."""
+        return self.keys.integer("expert_feed_forward_length", 0, least=0) or self._ff_dim()
 
     def expert_integer(self, key: str, default: int | None = None) -> int:
         """A number of experts or groups: no more than there are experts."""

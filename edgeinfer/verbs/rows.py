@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.op import Value
 from edgeinfer.verbs.tracer import Tracer, expect
@@ -75,7 +77,8 @@ class Rows(Tracer):
     def activate(self, x: Value, act: str, **constants: float) -> Value:
         """act(x), one of ACTIVATIONS; "gelu" is in its tanh form, "relu2" relu(x)^2; "xielu" has constants."""
         expect(act in ACTIVATIONS, f"activation {act}")
-        return self._emit("activate", x.width, (x,), act=act, **constants)
+        attrs: dict[str, Any] = {"act": act, **constants}
+        return self._emit("activate", x.width, (x,), **attrs)
 
     def gated(self, gate: Value, up: Value, act: str) -> Value:
         """act(gate) * up, act one of GATES; "oss" is GPT-OSS's clamped swish, over (up + 1)."""

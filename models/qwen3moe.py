@@ -1,0 +1,16 @@
+"""Qwen3-MoE: Qwen3 with experts.  Source: https://arxiv.org/abs/2505.09388."""
+
+from edgeinfer.plan import Builder, Value
+
+
+def forward(b: Builder) -> Value:
+    c = b.config
+    rope = b.model_rope("halves")
+    x = b.embed()
+    for layer in b.layers():
+        q, k, v = b.qkv(b.norm(x, "attn_norm"))
+        q, k = b.head_norm(q, "attn_q_norm"), b.head_norm(k, "attn_k_norm")
+        h = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer)
+        x = b.add(x, b.linear(h, "attn_output", c.dim))
+        x = b.add(x, b.moe(b.norm(x, "ffn_norm"), "silu", normalise=True))
+    return b.logits(x)
