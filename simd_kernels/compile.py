@@ -5,7 +5,7 @@ from collections.abc import Callable
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from edgeinfer.simd_kernels.cpu import Tier
+from edgeinfer.simd_kernels.cpu import Tier, triple
 from edgeinfer.simd_kernels.emit import I64, VOID, Emitter, Value
 
 Body = Callable[..., None]  # body(emitter, *arguments as i64 values)
@@ -22,20 +22,30 @@ def module_text(name: str, arguments: int, body: Body, tier: Tier) -> str:
 
 
 def target_machine(tier: Tier) -> llvm.TargetMachine:
-    """LLVM's code generator for `tier`: its baseline and features, never what the host has beyond them."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple()
+    """LLVM's code generator for `tier`, on any host: its baseline and features, never what the host has beyond them."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
     features = ",".join(f"+{name}" for name in tier.features)
+    target = llvm.Target.from_triple(triple(tier))
     return target.create_target_machine(cpu=tier.cpu, features=features, opt=3, reloc="pic", codemodel="small")
 
 
-def object_code(text: str, machine: llvm.TargetMachine) -> bytes:
-    """Optimise and assemble a module."""
+def optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """A module as the code generator gets it."""
     module = llvm.parse_assembly(text)
-    module.triple = llvm.get_default_triple()
+    module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
     builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
+    return module
+
+
+def object_code(text: str, machine: llvm.TargetMachine) -> bytes:
+    """Optimise and assemble a module."""
+    return bytes(machine.emit_object(optimised(text, machine)))
+
+
+def assembly(text: str, machine: llvm.TargetMachine) -> str:
+    """The instructions of `object_code`, to be read."""
+    return str(machine.emit_assembly(optimised(text, machine)))

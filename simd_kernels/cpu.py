@@ -1,9 +1,11 @@
 """What this CPU can do and which tier of kernels that means.
 
-A tier is a fixed set of instructions, so that a kernel built on one machine runs on every other of the same tier.  It is chosen by
-the features the host reports, never by the CPU's name: one instruction the host lacks ends the whole process.  `EDGEINFER_ISA` caps it.
+A tier is a fixed set of instructions, so that a kernel built on one machine runs on every other of the same tier.  It
+is chosen by the features the host reports, never by the CPU's name: one instruction the host lacks ends the whole
+process.  `EDGEINFER_ISA` caps it.
 """
 
+import ctypes
 import os
 import platform
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ class Tier:
     """An instruction set and the shape of the matrix-multiply tile that fits its registers."""
 
     name: str
-    machine: str  # what `platform.machine()` says, "" for any
+    machine: str  # as `machine()` has it, "" for any
     cpu: str  # LLVM's name of the baseline
     features: tuple[str, ...]  # on top of the baseline; all must be present on the host
     needs: tuple[str, ...]  # the baseline's own features, as the host reports them
@@ -26,13 +28,17 @@ class Tier:
     tile_tokens: int  # tokens a register tile holds
 
 
-X86 = ("x86_64", "AMD64")
 AVX2 = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe", "popcnt", "sse4.2")
 AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+DOTPROD = ("dotprod", "lse")
+CYCLONE = "apple-a7"  # what every aarch64 has, scheduled so that tiles fit the registers: by LLVM's other models they do not
 TIERS = (
     Tier("avx512vnni", "x86_64", "x86-64-v4", ("avx512vnni",), AVX2 + AVX512, lanes=16, tile_rows=32, tile_tokens=6),
+    Tier("avxvnni", "x86_64", "x86-64-v3", ("avxvnni",), AVX2, lanes=8, tile_rows=16, tile_tokens=2),
     Tier("avx2", "x86_64", "x86-64-v3", (), AVX2, lanes=8, tile_rows=8, tile_tokens=4),
-    # The place of the NEON tiers (aarch64): until they are written, the portable one serves there.
+    Tier("i8mm", "aarch64", CYCLONE, ("i8mm", *DOTPROD), (), lanes=4, tile_rows=12, tile_tokens=4),
+    Tier("dotprod", "aarch64", CYCLONE, DOTPROD, (), lanes=4, tile_rows=12, tile_tokens=4),  # Raspberry Pi 5
+    Tier("neon", "aarch64", CYCLONE, (), (), lanes=4, tile_rows=8, tile_tokens=4),  # every aarch64, as Raspberry Pi 4
     Tier("portable", "", "generic", (), (), lanes=4, tile_rows=8, tile_tokens=2),
 )
 NAMES = tuple(tier.name for tier in TIERS)
@@ -55,8 +61,24 @@ class Host:
     features: tuple[str, ...]
 
 
+def machine() -> str:
+    """This machine's architecture in LLVM's spelling."""
+    name = platform.machine()
+    return {"AMD64": "x86_64", "arm64": "aarch64", "ARM64": "aarch64"}.get(name, name)
+
+
+def triple(tier: Tier) -> str:
+    """The platform LLVM compiles a tier for: this one, or Linux on the tier's machine where that is another."""
+    import llvmlite.binding as llvm
+
+    own: str = llvm.get_default_triple()
+    return own if tier.machine in ("", machine()) else f"{tier.machine}-unknown-linux-gnu"
+
+
 def host_features() -> frozenset[str]:
     """Names of the features this CPU and its operating system offer, in LLVM's spelling."""
+    if machine() == "aarch64":
+        return arm_features()
     import llvmlite.binding as llvm
 
     try:
@@ -65,11 +87,33 @@ def host_features() -> frozenset[str]:
         return frozenset()
 
 
+# Where the system says what an ARM core has: Linux's auxiliary vector (entry, bit; asm/hwcap.h) and Apple's sysctl.
+HWCAPS = {"lse": (16, 8), "dotprod": (16, 20), "i8mm": (26, 13)}
+SYSCTLS = {"lse": "FEAT_LSE", "dotprod": "FEAT_DotProd", "i8mm": "FEAT_I8MM"}
+
+
+def arm_features() -> frozenset[str]:
+    """Those of an ARM core that tiers ask for.  LLVM knows few of them: it reads the core's name in /proc/cpuinfo."""
+    if os.name != "posix":
+        return frozenset()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "getauxval"):
+        libc.getauxval.restype, libc.getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+        return frozenset(name for name, (entry, bit) in HWCAPS.items() if libc.getauxval(entry) >> bit & 1)
+    return frozenset(name for name, key in SYSCTLS.items() if _sysctl(libc, f"hw.optional.arm.{key}"))
+
+
+def _sysctl(libc: ctypes.CDLL, key: str) -> int:
+    """The number of that name, 0 where there is none."""
+    value, size = ctypes.c_int(), ctypes.c_size_t(ctypes.sizeof(ctypes.c_int))
+    failed = libc.sysctlbyname(key.encode(), ctypes.byref(value), ctypes.byref(size), None, ctypes.c_size_t(0))
+    return 0 if failed else value.value
+
+
 def missing(candidate: Tier, features: frozenset[str]) -> str:
     """Why `candidate` cannot run here, or "" when it can."""
-    machine = "x86_64" if platform.machine() in X86 else platform.machine()
-    if candidate.machine and candidate.machine != machine:
-        return f"this machine is {machine}"
+    if candidate.machine not in ("", machine()):
+        return f"this machine is {machine()}"
     absent = [name for name in candidate.needs + candidate.features if name not in features]
     return f"the CPU lacks {', '.join(absent)}" if absent else ""
 
@@ -88,7 +132,7 @@ def host() -> Host:
             raise RequestError(f"EDGEINFER_ISA={cap}: {why}")
         return Host(wanted, "set by EDGEINFER_ISA", tuple(sorted(features)))
     notes = []
-    for candidate in TIERS:
+    for candidate in (t for t in TIERS if t.machine in ("", machine())):
         why = missing(candidate, features)
         if not why:
             reason = "the best this CPU runs" + (f" ({'; '.join(notes)})" if notes else "")

@@ -18,6 +18,7 @@ from edgeinfer.simd_kernels.cpu import Tier
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F16, F32, F64, VOID = ir.HalfType(), ir.FloatType(), ir.DoubleType(), ir.VoidType()
 Number = int | float
+SIGNED = ("dotprod", "neon")  # tiers whose multiplications of bytes take both as signed
 ROUND = 1.5 * 2.0**23  # at this size a float's last bit is worth one, so that adding it rounds to whole numbers
 
 
@@ -255,6 +256,8 @@ class Emitter:
         """Tell the core that this loop only waits."""
         if self.tier.machine == "x86_64":
             self._call("llvm.x86.sse2.pause", VOID, [])
+        if self.tier.machine == "aarch64":  # some 10 ns; yield, which is meant for this, does nothing on most cores
+            self._call("llvm.aarch64.isb", VOID, [ir.Constant(I32, 15)])
 
     # Lanes
 
@@ -262,6 +265,13 @@ class Emitter:
         """`x` in every lane."""
         undefined = ir.Constant(vec(x.kind, lanes), ir.Undefined)
         return self.pick(Value(self, self.b.insert_element(undefined, x.raw, ir.Constant(I32, 0))), [0] * lanes)
+
+    def spread(self, address: Value, count: int, kind: ir.Type, lanes: int) -> list[Value]:
+        """Each of `count` 32-bit numbers of memory in every lane of a vector.  ARM's instructions take them from lanes."""
+        if self.tier.machine != "aarch64":
+            return [self.splat(self.load(address + 4 * i, kind), lanes) for i in range(count)]
+        fours = [self.load(address + 4 * i, vec(kind, 4)) for i in range(0, count, 4)]
+        return [self.pick(fours[i // 4], [i % 4] * lanes) for i in range(count)]
 
     def pick(self, x: Value, lanes: Sequence[int], y: Value | None = None) -> Value:
         """Lanes of `x`, followed in numbering by those of `y`, in the given order."""
@@ -452,15 +462,35 @@ class Emitter:
         scale = self.bits((self.bits(moved, vec(I32, x.lanes)) + 127) << 23, x.kind)
         return self.select(x <= -87.0, self.const(x.kind, 0.0), series * scale)
 
-    def dot(self, total: Value, codes: Value, x: Value, wide: bool) -> Value:
-        """total i32[n] + the sums of 4 products each of codes u8[4n] and x i8[4n].
+    def centre(self, wide: bool) -> int:
+        """What `dot` takes off every wide code."""
+        return 128 if wide and self.tier.name in SIGNED else 0
 
-        `wide`: codes may exceed 127 (else AVX2 may use an instruction that saturates above that)."""
+    def centred(self, minimums: Value, scales: Value, wide: bool) -> Value:
+        """The minimums to use where `dot` has summed codes less their centre."""
+        if not self.centre(wide):
+            return minimums
+        return self.fma(scales, self.const(scales.kind, self.centre(wide)), minimums)
+
+    def dot(self, total: Value, codes: Value, x: Value, wide: bool) -> Value:
+        """total i32[n] + the sums of 4 products each of codes u8[4n], less their `centre`, and x i8[4n], -127 or above.
+
+        `wide`: codes may exceed 127 (else a tier may use an instruction that saturates above that)."""
         n = total.lanes
-        if self.tier.name == "avx512vnni":
+        if n > self.tier.lanes:
+            halves = [[self.part(v, i * v.lanes // 2, v.lanes // 2) for v in (total, codes, x)] for i in range(2)]
+            return self.join(*(self.dot(*half, wide) for half in halves))
+        if self.centre(wide):
+            codes = codes ^ -128
+        if self.tier.name in ("avx512vnni", "avxvnni"):
             return self.intrinsic(f"llvm.x86.avx512.vpdpbusd.{32 * n}", total.kind, total, codes, x)
         if self.tier.name == "avx2":
             return self._dot_avx2(total, codes, x, wide)
+        if self.tier.name in ("i8mm", "dotprod"):
+            name = {"i8mm": "usdot", "dotprod": "sdot"}[self.tier.name]
+            return self.intrinsic(f"llvm.aarch64.neon.{name}.v4i32.v16i8", total.kind, total, codes, x)
+        if self.tier.name == "neon":
+            return self._dot_neon(total, codes, x)
         products = self.widen(codes, vec(I32, 4 * n)) * self.widen_signed(x, vec(I32, 4 * n))
         for k in range(4):
             total = total + self.pick(products, range(k, 4 * n, 4))
@@ -468,12 +498,16 @@ class Emitter:
 
     def _dot_avx2(self, total: Value, codes: Value, x: Value, wide: bool) -> Value:
         n = total.lanes
-        if n > 8:
-            parts = [[self.part(v, i * size, 8 * size) for v, size in ((total, 1), (codes, 4), (x, 4))] for i in range(0, n, 8)]
-            return self.join(*(self._dot_avx2(*part, wide) for part in parts))
         if wide:  # 2 * 127 * 128 still fits 16 bits, so the top bit goes through on its own
             total = self._dot_avx2(total, codes & -128, x, False)
             codes = codes & 127
         pairs, sums = {4: ("ssse3.pmadd.ub.sw.128", "sse2.pmadd.wd"), 8: ("avx2.pmadd.ub.sw", "avx2.pmadd.wd")}[n]
         short = self.intrinsic(f"llvm.x86.{pairs}", vec(I16, 2 * n), codes, x)
         return total + self.intrinsic(f"llvm.x86.{sums}", total.kind, short, self.const(short.kind, 1))
+
+    def _dot_neon(self, total: Value, codes: Value, x: Value) -> Value:
+        """Of signed codes; the sum of two products fits 16 bits."""
+        kind, halves = vec(I16, 8), ([self.part(v, i, 8) for v in (codes, x)] for i in (0, 8))
+        low, high = (self.intrinsic("llvm.aarch64.neon.smull.v8i16", kind, *half) for half in halves)
+        pairs = self.intrinsic("llvm.aarch64.neon.addp.v8i16", kind, low, high)
+        return total + self.intrinsic("llvm.aarch64.neon.saddlp.v4i32.v8i16", total.kind, pairs)

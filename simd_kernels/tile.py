@@ -78,9 +78,9 @@ class Tile:
             g = k >> (self.group.bit_length() - 1)
             row = g * (4 * e.tier.tile_rows)
             low, high = ([e.load(base + row + 4 * n * v, kind) for v in range(acc.vectors)] for base in (minimums, scales))
-            d_now, sums_now = d + (k >> 5) * (4 * tokens), sums + g * (4 * tokens)
-            for t in range(tokens):
-                scale, total = (e.splat(e.load(at + 4 * t, F32), n) for at in (d_now, sums_now))
+            low = [e.centred(*pair, self.wide) for pair in zip(low, high, strict=True)]
+            at = (d + (k >> 5) * (4 * tokens), sums + g * (4 * tokens))
+            for t, (scale, total) in enumerate(zip(*(e.spread(a, tokens, F32, n) for a in at), strict=True)):
                 for v, var in enumerate(acc.vars[t]):
                     var.set(e.fma(e.to_float(exact[t][v]) * high[v], scale, e.fma(low[v], total, var.get())))
         acc.store()
@@ -92,8 +92,8 @@ class Tile:
         for word in range(self.group // 4):
             at = panel + 4 * e.tier.tile_rows * word
             w = [e.load(at + 4 * n * v, vec(I8, 4 * n)) for v in range(acc.vectors)]
-            for t in range(acc.tokens):
-                four = e.bits(e.splat(e.load(x + 4 * (word * acc.tokens + t), I32), n), vec(I8, 4 * n))
+            for t, four in enumerate(e.spread(x + 4 * word * acc.tokens, acc.tokens, I32, n)):
+                four = e.bits(four, vec(I8, 4 * n))
                 exact[t] = [e.dot(exact[t][v], w[v], four, self.wide) for v in range(acc.vectors)]
         return exact
 

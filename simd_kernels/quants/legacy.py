@@ -4,7 +4,7 @@ Source of the layouts: block_q4_0 and its neighbours in ggml.  Nibble types hold
 high half of byte j; five-bit types hold the top bits of weights 0..31 in a 32-bit word before them.
 """
 
-from edgeinfer.simd_kernels.emit import I1, I8, I32, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import I8, I32, Emitter, Value, vec
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, halves
 
 
@@ -33,8 +33,7 @@ class Legacy(Quant):
         codes = e.shift(e.pick(raw, lanes), *([0, 4] * len(blocks))) & 15
         if not self.top:
             return codes
-        bits = e.join(*(e.load(w + self.top, vec(I32, 1)) for w in blocks))
-        bits = e.bits(bits, vec(I1, 32 * len(blocks)))
+        bits = e.flags(e.join(*(e.load(w + self.top, vec(I32, 1)) for w in blocks)))
         return codes | e.select(bits, e.const(codes.kind, 16), 0)
 
 

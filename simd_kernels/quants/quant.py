@@ -89,8 +89,9 @@ class RowSums:
         if groups != n32:
             d = e.pick(d, [g // 2 for g in range(groups)])
         sums = e.load(self.sums + (k >> (3 if group == 32 else 2)), vec(F32, groups))
+        minimums = e.centred(codes.minimums, codes.scales, self.quant.wide)
         lanes = self.low.kind.count
-        self.low.set(e.fma(e.fold(codes.minimums, lanes), e.fold(sums, lanes), self.low.get()))
+        self.low.set(e.fma(e.fold(minimums, lanes), e.fold(sums, lanes), self.low.get()))
         scales = codes.scales * d
         for j, chunk in enumerate(codes.chunks):
             n = chunk.lanes

@@ -1,13 +1,17 @@
 """Choosing a tier: by what the host reports, capped by EDGEINFER_ISA."""
 
+import os
 import platform
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from edgeinfer.errors import RequestError
 from edgeinfer.simd_kernels import cpu
 
-ALL = frozenset(cpu.AVX2 + cpu.AVX512 + ("avx512vnni",))
+ALL = frozenset(cpu.AVX2 + cpu.AVX512 + ("avx512vnni", "avxvnni"))
+ARM = frozenset(cpu.HWCAPS)
 
 
 @pytest.fixture
@@ -30,27 +34,42 @@ def chosen(monkeypatch):
 def test_the_best_tier_whose_features_are_all_there(chosen):
     assert chosen(ALL).tier.name == "avx512vnni"
     assert chosen(ALL, "AMD64").tier.name == "avx512vnni"  # Windows' word for it
-    assert chosen(ALL - {"avx512vnni"}).tier.name == "avx2"
+    assert chosen(ALL - {"avx512vnni"}).tier.name == "avxvnni"
+    assert chosen(ALL - {"avx512vnni", "avxvnni"}).tier.name == "avx2"
     assert chosen(cpu.AVX2).tier.name == "avx2"
     assert chosen(()).tier.name == "portable"
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "arm64", "ARM64"])  # as Linux, macOS and Windows say it
+def test_the_best_arm_tier(chosen, machine):
+    assert chosen(ARM, machine).tier.name == "i8mm"
+    assert chosen({"dotprod", "lse"}, machine).tier.name == "dotprod"
+    assert chosen({"dotprod"}, machine).tier.name == "neon"
+    assert chosen((), machine).tier.name == "neon"
 
 
 @pytest.mark.parametrize("lacking", ["f16c", "fma", "avx512bw", "avx512vl"])
 def test_one_missing_feature_is_enough(chosen, lacking):
     host = chosen(ALL - {lacking})
-    assert host.tier.name == ("avx2" if lacking.startswith("avx512") else "portable")
+    assert host.tier.name == ("avxvnni" if lacking.startswith("avx512") else "portable")
     assert f"the CPU lacks {lacking}" in host.reason
 
 
+def test_the_reason_names_tiers_of_this_machine_only(chosen):
+    host = chosen({"lse"}, "aarch64")
+    notes = "not i8mm: the CPU lacks i8mm, dotprod; not dotprod: the CPU lacks dotprod"
+    assert host.reason == f"the best this CPU runs ({notes})"
+    assert host.features == ("lse",)
+
+
 def test_another_machine_gets_the_portable_tier(chosen):
-    host = chosen({"neon", "dotprod"}, "aarch64")
-    assert host.tier.name == "portable" and "not avx2: this machine is aarch64" in host.reason
-    assert host.features == ("dotprod", "neon")
+    host = chosen({"v"}, "riscv64")
+    assert (host.tier.name, host.reason) == ("portable", "the best this CPU runs")
 
 
 @pytest.mark.parametrize("cap", cpu.NAMES)
 def test_a_cap_is_obeyed(chosen, cap):
-    host = chosen(ALL, cap=cap)
+    host = chosen(ALL | ARM, cpu.tier(cap).machine, cap)
     assert (host.tier.name, host.reason) == (cap, "set by EDGEINFER_ISA")
 
 
@@ -63,11 +82,14 @@ def test_a_cap_beyond_the_host_is_an_error(chosen):
         chosen(cpu.AVX2, cap="avx512vnni")
     with pytest.raises(RequestError, match="^EDGEINFER_ISA=avx2: this machine is aarch64$"):
         chosen(ALL, "aarch64", cap="avx2")
+    with pytest.raises(RequestError, match="^EDGEINFER_ISA=i8mm: the CPU lacks i8mm$"):
+        chosen({"dotprod", "lse"}, "aarch64", cap="i8mm")
 
 
 @pytest.mark.parametrize("cap", ["avx9", "AVX2", " "])
 def test_an_unknown_cap_is_an_error(chosen, cap):
-    with pytest.raises(RequestError, match=f"EDGEINFER_ISA='{cap}' is no instruction set .* avx512vnni, avx2, portable"):
+    names = "avx512vnni, avxvnni, avx2, i8mm, dotprod, neon, portable"
+    with pytest.raises(RequestError, match=f"EDGEINFER_ISA='{cap}' is no instruction set .* {names}"):
         chosen(ALL, cap=cap)
 
 
@@ -79,4 +101,65 @@ def test_tiles_fit_the_kernels():
 
 def test_this_host_reports_its_features():
     features = cpu.host_features()
-    assert platform.machine() not in cpu.X86 or "sse2" in features
+    assert cpu.machine() != "x86_64" or "sse2" in features
+    assert cpu.machine() != "aarch64" or features <= ARM
+
+
+@pytest.mark.skipif(sys.platform != "linux" or cpu.machine() != "aarch64", reason="needs Linux on an ARM core")
+def test_an_arm_core_has_what_the_kernel_lists():
+    """The same bits by name.  Under emulation /proc/cpuinfo is the host's and lists nothing of the kind."""
+    with open("/proc/cpuinfo") as file:
+        listed = next((set(line.split()) for line in file if line.startswith("Features")), None)
+    if listed is None:
+        pytest.skip("/proc/cpuinfo is that of another machine")
+    names = {"lse": "atomics", "dotprod": "asimddp", "i8mm": "i8mm"}
+    assert cpu.arm_features() == {feature for feature, name in names.items() if name in listed}
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """A function that puts these functions in the C library's place."""
+
+    def put(**functions):
+        monkeypatch.setattr(cpu.ctypes, "CDLL", lambda name: SimpleNamespace(**functions))
+
+    return put
+
+
+def test_features_from_linux_auxiliary_vector(library):
+    entries = {16: 1 << 20 | 1 << 8, 26: 0}  # those of a Cortex-A76
+    library(getauxval=lambda entry: entries[entry])
+    assert cpu.arm_features() == {"dotprod", "lse"}
+    entries[26] = 1 << 13
+    assert cpu.arm_features() == ARM
+    entries.update({16: 0b10, 26: 0})
+    assert cpu.arm_features() == frozenset()
+
+
+def test_features_from_apples_sysctl(library):
+    there = {b"hw.optional.arm.FEAT_DotProd": 1, b"hw.optional.arm.FEAT_LSE": 1, b"hw.optional.arm.FEAT_I8MM": 0}
+
+    def sysctlbyname(name, value, size, new, new_size):
+        value._obj.value = there.get(name, 0)
+        return 0 if name in there else -1
+
+    library(sysctlbyname=sysctlbyname)
+    assert cpu.arm_features() == {"dotprod", "lse"}
+    there[b"hw.optional.arm.FEAT_I8MM"] = 1
+    assert cpu.arm_features() == ARM
+    del there[b"hw.optional.arm.FEAT_DotProd"]  # a system too old to know the name
+    assert cpu.arm_features() == {"i8mm", "lse"}
+
+
+def test_a_system_that_says_nothing_has_no_extras(library, monkeypatch):
+    library()
+    monkeypatch.setattr(os, "name", "nt")
+    assert cpu.arm_features() == frozenset()
+
+
+def test_tiers_are_compiled_for_this_system_or_for_linux():
+    import llvmlite.binding as llvm
+
+    for tier in cpu.TIERS:
+        own = tier.machine in ("", cpu.machine())
+        assert cpu.triple(tier) == (llvm.get_default_triple() if own else f"{tier.machine}-unknown-linux-gnu")

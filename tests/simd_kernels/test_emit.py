@@ -144,10 +144,11 @@ def test_partial_stores_leave_the_rest_of_memory(kernels):
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("wide, most", [(False, 127), (True, 255)])
 def test_dot_is_exact_at_the_extremes(kernels, lanes, wide, most):
-    codes = RNG.integers(0, most + 1, (4, 4 * lanes)).astype(np.uint8)
+    codes = RNG.integers(0, most + 1, (5, 4 * lanes)).astype(np.uint8)
     x = RNG.integers(-127, 128, codes.shape).astype(np.int8)
     codes[0], x[0] = most, -127
     codes[1], x[1] = most, 127
+    codes[3], x[3] = 0, -127
     x[2] = np.where(np.arange(4 * lanes) % 2, 127, -127)
     kind = vec(I8, 4 * lanes)
     start = np.arange(lanes, dtype=np.int32)
@@ -155,8 +156,27 @@ def test_dot_is_exact_at_the_extremes(kernels, lanes, wide, most):
         def dot(e, a, b, at):
             return e.dot(e.load(at, vec(I32, lanes)), e.load(a, kind), e.load(b, kind), wide)
 
+        centre = 128 if wide and kernels.tier.name in ("dotprod", "neon") else 0
         got = computed(kernels, dot, c, v, start, size=4 * lanes).view(np.int32)
-        assert (got == start + (c.astype(int) * v).reshape(-1, 4).sum(axis=1)).all()
+        assert (got == start + ((c.astype(int) - centre) * v).reshape(-1, 4).sum(axis=1)).all()
+
+
+@pytest.mark.parametrize("dtype, words", [(np.uint32, 1), (np.uint32, 2), (np.uint64, 1)])
+def test_flags_are_the_bits_lowest_first(kernels, dtype, words):
+    bits = RNG.integers(0, 2, 8 * words * dtype().itemsize).astype(np.uint8)
+    data = np.packbits(bits, bitorder="little").view(dtype)
+    kind = {4: vec(I32, words), 8: I64}[dtype().itemsize]
+
+    def marked(e, at):
+        return e.select(e.flags(e.load(at, kind)), e.const(vec(I8, bits.size), 1), 0)
+
+    assert (computed(kernels, marked, data, size=bits.size) == bits).all()
+
+
+def test_spread_puts_each_number_in_all_lanes(kernels):
+    n, x = kernels.tier.lanes, guarded(np.arange(4, dtype=np.float32))
+    got = computed(kernels, lambda e, at: e.join(*e.spread(at, 4, F32, n)), x, size=16 * n).view(np.float32)
+    assert got.tolist() == np.repeat(x, n).tolist()
 
 
 def test_fma_and_root(kernels):
