@@ -58,11 +58,10 @@ def _licence(file: "GgufFile") -> str | None:
 
 def _text(file: "GgufFile") -> dict[str, Any]:
     """The text side: vocabulary and chat template."""
-    tokens = file.strings("tokenizer.ggml.tokens", [])
     return {
         "tokenizer": file.get("tokenizer.ggml.model", str, None),
         "pre_tokenizer": file.get("tokenizer.ggml.pre", str, None),
-        "vocabulary": len(tokens),
+        "vocabulary": file.count("tokenizer.ggml.tokens", 0),
         "chat_template": "tokenizer.chat_template" in file.metadata,
     }
 

@@ -1,9 +1,12 @@
 """GGUF files: `open` maps one, checks all it says about itself, and shows metadata and tensors without copying.
 
+Of a split model any shard may be opened: the first one's metadata count, and the tensors are those of all.
+
 Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.  Versions 2 and 3, little endian."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, overload
 
@@ -12,7 +15,7 @@ import numpy as np
 from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats.cursor import Cursor, shown
 from edgeinfer.formats.gguf_metadata import Value, read_metadata
-from edgeinfer.formats.gguf_shards import check_single
+from edgeinfer.formats.gguf_shards import check_end, shard_paths
 from edgeinfer.formats.gguf_tensors import Tensor, read_tensors
 from edgeinfer.formats.magic import MAGIC, describe
 from edgeinfer.formats.mapped import Mapped
@@ -28,7 +31,8 @@ _Number: TypeAlias = type[int] | type[float] | type[bool]
 
 
 class GgufFile:
-    """An open GGUF file; made by `open`, closed by `close` or the end of a `with` block.  `size` is bytes.
+    """An open GGUF file; made by `open`, closed by `close` or the end of a `with` block.  `size` is in bytes,
+    of all shards.
 
     `metadata` has every key with its value; arrays are decoded at each access, so prefer `get`, `array` and `strings`.
     `tensors` has every tensor by name, in file order."""
@@ -36,14 +40,18 @@ class GgufFile:
     def __init__(self, path: str, file: Mapped) -> None:
         self.path = path
         self.size = file.size
-        self._file = file
+        self._files = [file]
         cursor = Cursor(file.view(0, file.size), len(MAGIC))
         self.version = _read_version(cursor)
         tensors, pairs = cursor.u64("the header"), cursor.u64("the header")
         self._metadata = read_metadata(cursor, file, pairs)
         self.alignment = self._read_alignment()
         self._tensors = {tensor.name: tensor for tensor in read_tensors(cursor, file, tensors, self.alignment)}
-        self._check_single(cursor.position)
+        self.shards = self.get("split.count", int, 0)
+        end = max([cursor.position, *(tensor.offset + tensor.nbytes for tensor in self._tensors.values())])
+        end += -end % self.alignment
+        if self.shards > 1:
+            check_end(self.shards, file.view(end, len(MAGIC)).tobytes())
 
     @property
     def metadata(self) -> Mapping[str, object]:
@@ -96,9 +104,27 @@ class GgufFile:
             raise self._wrong_kind(key, value, "an array of str")
         return self._metadata.strings(value)
 
+    def joined(self, key: str, separator: int) -> np.ndarray:
+        """uint8 [bytes]: the strings of the array `key` as one text, the separating byte before each.  Errors as of
+        `get`.  Quicker than `strings`."""
+        value = self._value(key, "an array of str", REQUIRED)
+        if value is None or value.fields is None:
+            raise self._wrong_kind(key, value, "an array of str")
+        return self._metadata.joined(value, separator)
+
+    def count(self, key: str, default: int = REQUIRED) -> int:
+        """How many values the array `key` has, without decoding any.  Errors as of `get`."""
+        value = self._value(key, "an array", default)
+        if value is None:
+            return default
+        if value.count is None:
+            raise self._wrong_kind(key, value, "an array")
+        return value.count
+
     def close(self) -> None:
         """Releases the map, which views handed out before keep until they go; reading after it is a RequestError."""
-        self._file.close()
+        for file in self._files:
+            file.close()
 
     def __enter__(self) -> "GgufFile":
         return self
@@ -115,11 +141,22 @@ class GgufFile:
     def _wrong_kind(self, key: str, value: Value, wanted: str) -> FormatError:
         return FormatError(f"key {shown(key)} is {value}, {wanted} wanted")
 
-    def _check_single(self, end: int) -> None:
-        """Refuses shards of a split model; `end` is the first byte behind the tensors' descriptions."""
-        end = max([end, *(tensor.offset + tensor.nbytes for tensor in self._tensors.values())])
-        end += -end % self.alignment
-        check_single(self.path, self.get("split.count", int, 0), self._file.view(end, len(MAGIC)).tobytes())
+    def _join(self, shards: "list[GgufFile]") -> None:
+        """Takes over the tensors of the other shards."""
+        for number, shard in enumerate([self, *shards]):
+            own, count = shard.get("split.no", int), shard.shards
+            if (own, count) != (number, self.shards):
+                name = os.path.basename(shard.path)
+                raise FormatError(f"{name} says it is shard {own + 1} of {count}, not {number + 1} of {self.shards}")
+        for shard in shards:
+            for name in shard._tensors.keys() & self._tensors.keys():
+                raise FormatError(f"tensor {shown(name)} is in more than one shard")
+            self._tensors |= shard._tensors
+            self._files += shard._files
+            self.size += shard.size
+        stated = self.get("split.tensors.count", int, len(self._tensors))
+        if stated != len(self._tensors):
+            raise FormatError(f"the shards have {len(self._tensors)} tensors in all, but are to have {stated}")
 
     def _read_alignment(self) -> int:
         value = self._metadata.value("general.alignment")
@@ -133,19 +170,48 @@ class GgufFile:
         return alignment
 
 
-def open(path: str | os.PathLike[str]) -> GgufFile:
+def open(path: str | os.PathLike[str], override: Mapping[str, object] | None = None) -> GgufFile:
     """Opens the GGUF file at `path`.  Reads its header only, so it takes milliseconds however large the file is.
 
-    FormatError, one line naming file and cause, if it is not a whole and sound GGUF file.  UnsupportedError if it is
-    big-endian, one of several shards, or of tensor types that were removed from GGUF or are ik_llama.cpp's."""
-    name = os.fsdecode(path)
-    try:
-        file = Mapped(name)
+    `override`: keys whose int, float, bool or str counts instead of what the file says.
+
+    FormatError, one line naming file and cause, if it is not a whole and sound GGUF file, or a shard whose siblings are
+    not beside it.  UnsupportedError if it is big-endian, or of tensor types that were removed from GGUF or are
+    ik_llama.cpp's.  RequestError for an override of another kind than what it replaces."""
+    file = _open_one(os.fsdecode(path))
+    if file.shards > 1:
+        file = _open_shards(file)
+    with _naming(file.path):
+        file._metadata.override(override or {})
+    return file
+
+
+def _open_shards(opened: GgufFile) -> GgufFile:
+    """The first shard, with the tensors of all; `opened` is one of them."""
+    with _naming(opened.path):
+        paths = shard_paths(opened.path, opened.shards)
+    own = os.path.basename(opened.path)
+    first, *others = (opened if os.path.basename(path) == own else _open_one(path) for path in paths)
+    with _naming(opened.path):
+        first._join(others)
+    return first
+
+
+def _open_one(path: str) -> GgufFile:
+    with _naming(path):
+        file = Mapped(path)
         if fault := describe(file.view(0, 512).tobytes()):
             raise FormatError(fault)
-        return GgufFile(name, file)
+        return GgufFile(path, file)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors begin with the file's path."""
+    try:
+        yield
     except EdgeInferError as error:
-        raise type(error)(f"{name if name.isprintable() else shown(name)}: {error}") from None
+        raise type(error)(f"{path if path.isprintable() else shown(path)}: {error}") from None
 
 
 def _read_version(cursor: Cursor) -> int:

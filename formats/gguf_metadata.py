@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from edgeinfer.errors import FormatError
+from edgeinfer.errors import FormatError, RequestError
 from edgeinfer.formats.cursor import Cursor, shown
 from edgeinfer.formats.gguf_strings import string_fields
 from edgeinfer.formats.mapped import Mapped
@@ -33,7 +33,7 @@ _NUMBERS: dict[int, tuple[str, np.dtype, type]] = {  # id: name, dtype, kind
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Value:
-    """Where a value is and what it is; `count` is None for a single value."""
+    """Where a value is and what it is; `count` is None for a single value.  An override has `given` and no place."""
 
     type_name: str
     kind: type  # int, float, bool or str
@@ -42,6 +42,7 @@ class Value:
     count: int | None = None
     dtype: np.dtype | None = None  # of numbers
     fields: np.ndarray | None = None  # int64[count + 1], of string arrays: see string_fields
+    given: int | float | bool | str | None = None
 
     def __str__(self) -> str:
         return self.type_name if self.count is None else f"an array of {self.count} {self.type_name}"
@@ -62,6 +63,8 @@ class Metadata(Mapping[str, object]):
 
     def __getitem__(self, key: str) -> object:
         value = self._values[key]
+        if value.given is not None:
+            return value.given
         if value.fields is not None:
             return [raw.decode("utf-8", "surrogateescape") for raw in self.strings(value)]
         if value.kind is str:
@@ -73,8 +76,16 @@ class Metadata(Mapping[str, object]):
         """Where and what the value of `key` is, without decoding it."""
         return self._values.get(key)
 
+    def override(self, given: Mapping[str, object]) -> None:
+        """Has these single values count instead of the file's.  RequestError for one of another kind than the file's,
+        but an int may stand for a float."""
+        for key, value in given.items():
+            self._values[key] = _given(key, value, self._values.get(key))
+
     def numbers(self, value: Value) -> np.ndarray:
         """The numbers of `value` [count or 1]: a read-only view of the file, perhaps unaligned; of bool a copy."""
+        if value.given is not None:
+            return np.array([value.given])
         assert value.dtype is not None
         numbers = self._file.view(value.position, value.size).view(value.dtype)
         return numbers != 0 if value.kind is bool else numbers
@@ -82,9 +93,23 @@ class Metadata(Mapping[str, object]):
     def strings(self, value: Value) -> list[bytes]:
         """The strings of a string array."""
         assert value.fields is not None
-        raw = self._bytes(value)
+        strings = self.joined(value, 0).tobytes().split(b"\0")[1:]
+        if len(strings) == value.count:
+            return strings
+        raw = self._bytes(value)  # a string holds a zero
         ends = (value.fields - value.position).tolist()
         return [raw[start + 8 : end] for start, end in zip(ends, ends[1:], strict=False)]
+
+    def joined(self, value: Value, separator: int) -> np.ndarray:
+        """uint8 [bytes]: the strings of a string array with a separating byte before each, without a step for each."""
+        assert value.fields is not None
+        raw = self._file.view(value.position, value.size).copy()
+        lengths = value.fields[:-1] - value.position  # where the length of each string is, in 8 bytes
+        raw[lengths] = separator
+        keep = np.ones(len(raw), bool)
+        for place in range(1, 8):
+            keep[lengths + place] = False
+        return raw[keep]
 
     def _bytes(self, value: Value) -> bytes:
         return self._file.view(value.position, value.size).tobytes()
@@ -141,3 +166,21 @@ def _number_type(number: int, what: str) -> tuple[str, np.dtype, type]:
     if number not in _NUMBERS:
         raise FormatError(f"{what} has the unknown type {number}")
     return _NUMBERS[number]
+
+
+def _given(key: str, value: object, old: Value | None) -> Value:
+    """An override of what is `old` in the file.  RequestError if it cannot be one."""
+    what = f"override of {shown(key)}"
+    if key == "general.alignment" or key.startswith("split."):
+        raise RequestError(f"{what}, which tells where things are in the file")
+    if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+        raise RequestError(f"{what} is beyond 64 bits")
+    if old is not None and old.fields is not None:
+        raise RequestError(f"{what} is {shown(str(value))}, {old} stands there")
+    if old is not None and old.kind is float and type(value) is int:
+        value = float(value)
+    if not isinstance(value, (bool, int, float, str)) or (old is not None and type(value) is not old.kind):
+        wanted = "int, float, bool or str" if old is None else old.kind.__name__
+        raise RequestError(f"{what} is {shown(str(value))}, {wanted} wanted")
+    dtype = None if isinstance(value, str) else np.array(value).dtype
+    return Value(type(value).__name__, type(value), 0, 0, None, dtype, None, value)

@@ -2,10 +2,12 @@
 
 Source: https://github.com/openai/gpt-2/blob/master/src/encoder.py."""
 
-import itertools
-import operator
+import contextlib
+import gc
 import re
+from collections.abc import Iterator
 
+import numpy as np
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 from tokenizers.models import BPE
 
@@ -16,6 +18,7 @@ from edgeinfer.tokenizer.utf8 import repaired
 from edgeinfer.tokenizer.vocabulary import Vocabulary
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_BLANK = ord(" ")
 _UNKNOWN = "\0"  # not of the byte alphabet: what a byte without a token becomes, so that its neighbours do not merge
 
 
@@ -67,21 +70,40 @@ def make_merger(file: GgufFile, vocabulary: Vocabulary, **options: bool) -> BPE:
     texts = [piece.decode("utf-8", "replace") for piece in vocabulary.pieces]
     pieces = dict(zip(texts, range(len(texts)), strict=True))
     pieces[_UNKNOWN] = len(texts)
-    lines = file.strings("tokenizer.ggml.merges")
-    pairs = _pairs(lines)
-    if max(map(len, lines), default=0) <= max(map(len, vocabulary.pieces)) + 1:
-        try:
-            return BPE(pieces, pairs, unk_token=_UNKNOWN, **options)
-        except Exception:  # the library raises no other kind
-            pass
+    with _no_collection():
+        pairs, longest = _pairs(file)
+        if longest <= vocabulary.longest:
+            try:
+                return BPE(pieces, pairs, unk_token=_UNKNOWN, **options)
+            except Exception:  # the library raises no other kind
+                pass
     known = [(left, right) for left, right in pairs if left + right in pieces and left in pieces and right in pieces]
     return BPE(pieces, known, unk_token=_UNKNOWN, **options)
 
 
-def _pairs(lines: list[bytes]) -> list[tuple[str, str]]:
-    """The two texts of each line, without lines that are not two texts with a blank between them."""
-    joined = b" ".join(lines)
-    if joined.count(b" ") != 2 * len(lines) - 1 or not all(map(operator.contains, lines, itertools.repeat(b" "))):
-        joined = b" ".join(line for line in lines if line.count(b" ") == 1)
-    texts = iter(joined.decode("utf-8", "replace").split(" "))
-    return list(zip(texts, texts, strict=False))
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keeps the garbage collector from looking at a hundred thousand new tuples again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _pairs(file: GgufFile) -> tuple[list[tuple[str, str]], int]:
+    """The two texts of each line of the merges, and how many bytes the longest two have together.
+
+    Lines that are not two texts with a blank between them are left out."""
+    text = file.joined("tokenizer.ggml.merges", 0)
+    marks = np.flatnonzero((text == 0) | (text == _BLANK))
+    if (text[marks[::2]] != 0).any() or (text[marks[1::2]] != _BLANK).any() or len(marks) % 2:
+        lines = [line for line in file.strings("tokenizer.ggml.merges") if line.count(b" ") == 1 and b"\0" not in line]
+        text = np.frombuffer(b"\0".join([b"", *lines]), np.uint8)
+        marks = np.flatnonzero((text == 0) | (text == _BLANK))
+    if not len(marks):
+        return [], 0
+    parts = iter(text[1:].tobytes().decode("utf-8", "replace").replace("\0", " ").split(" "))
+    return list(zip(parts, parts, strict=True)), int(np.diff(np.append(marks, len(text))[::2]).max()) - 2

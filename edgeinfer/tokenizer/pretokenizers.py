@@ -4,7 +4,6 @@ Plain data.  No merge crosses the border of a word.  Each expression cuts what t
 does not match stays together.  They are those of the models' publishers as llama.cpp reads them: it knows no subclasses
 of letters, and blanks only as \\s."""
 
-import difflib
 import warnings
 from dataclasses import dataclass
 
@@ -140,6 +139,8 @@ PRE_TOKENIZERS = {name: family for family, names in _FAMILIES for name in names.
 def pre_tokenizer(name: str) -> PreTokenizer:
     """The one called `name`; for a name that nobody knows a warning and `default`."""
     if name not in PRE_TOKENIZERS:
+        import difflib  # takes 2 ms
+
         close = difflib.get_close_matches(name, [*PRE_TOKENIZERS, *LINES], 1, 0.0)[0]
         warnings.warn(
             f"unknown pre-tokenizer {name!r} (closest known: {close!r}); using 'default', so token ids may be wrong",

@@ -48,6 +48,7 @@ class Vocabulary:
 
     model: str
     pieces: list[bytes]
+    longest: int  # bytes of a piece
     types: np.ndarray  # uint8[vocab], of PieceType
     bos_id: int | None
     eos_id: int | None
@@ -84,6 +85,7 @@ def read_vocabulary(file: GgufFile) -> Vocabulary:
     return Vocabulary(
         model=model,
         pieces=pieces,
+        longest=longest,
         types=types,
         bos_id=special["bos"],
         eos_id=special["eos"],

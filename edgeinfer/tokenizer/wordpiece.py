@@ -45,7 +45,7 @@ class WordPiece:
 
     def __init__(self, file: GgufFile, vocabulary: Vocabulary) -> None:
         self._ids = vocabulary.ids
-        self._longest = max(map(len, vocabulary.pieces))
+        self._longest = vocabulary.longest
         self._unknown = [] if vocabulary.unknown_id is None else [vocabulary.unknown_id]
         self._normal = _Normal()
 

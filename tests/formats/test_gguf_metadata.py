@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgeinfer.errors import FormatError, RequestError
-from edgeinfer.formats import gguf_metadata
+from edgeinfer.formats import gguf, gguf_metadata
 
 
 @pytest.mark.parametrize(
@@ -144,3 +144,72 @@ def test_names_in_errors_are_escaped_and_cut(refusal):
 def test_numbers_of_unaligned_arrays_can_be_computed_with(opened):
     values = opened(pairs=[("x", "str", "abc"), ("k", "[f32]", [0.5, 1.5])]).array("k", float)
     assert np.sum(values) == 2
+
+
+def test_joined_strings(opened):
+    file = opened(pairs=[("s", "[str]", ["a", "", b"\xff" * 300, "b"]), ("none", "[str]", [])])
+    assert file.joined("s", 0).tobytes() == b"\0a\0\0" + b"\xff" * 300 + b"\0b"
+    assert file.joined("none", 0).tobytes() == b""
+    assert file.strings("s") == [b"a", b"", b"\xff" * 300, b"b"]
+
+
+def test_counts(opened):
+    file = opened(pairs=[("s", "[str]", ["a", ""]), ("n", "[f32]", []), ("one", "u8", 1)])
+    assert (file.count("s"), file.count("n"), file.count("gone", 5)) == (2, 0, 5)
+    with pytest.raises(FormatError, match="'one' is u8, an array wanted"):
+        file.count("one")
+    with pytest.raises(FormatError, match="'gone' is missing"):
+        file.count("gone")
+    with pytest.raises(FormatError, match="'n' is an array of 0 f32, an array of str wanted"):
+        file.joined("n", 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "given", "found"),
+    [
+        ("u32", 7, -5, -5),
+        ("f32", 0.5, 0.25, 0.25),
+        ("f32", 0.5, 2, 2.0),
+        ("bool", 1, False, False),
+        ("str", "text", "other", "other"),
+        ("[i32]", [1, 2], 3, 3),
+    ],
+)
+def test_overrides(write, kind, value, given, found):
+    with gguf.open(write(pairs=[("k", kind, value)]), override={"k": given}) as file:
+        assert file.metadata["k"] == found and type(file.metadata["k"]) is type(found)
+        assert file.get("k", type(found)) == found
+        if type(found) is not str:
+            assert file.array("k", type(found)).tolist() == [found]
+
+
+def test_overrides_of_keys_that_are_not_there(write):
+    with gguf.open(write(), override={"a": 1, "b": "x"}) as file:
+        assert dict(file.metadata) == {"a": 1, "b": "x"}
+        with pytest.raises(FormatError, match="'b' is str, int wanted"):
+            file.get("b", int)
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "message"),
+    [
+        ("int", 0.5, "override of 'int' is '0.5', int wanted"),
+        ("int", True, "override of 'int' is 'True', int wanted"),
+        ("int", "7", "override of 'int' is '7', int wanted"),
+        ("strs", "x", "override of 'strs' is 'x', an array of 1 str stands there"),
+        ("new", None, "override of 'new' is 'None', int, float, bool or str wanted"),
+        ("new", 2**64, "override of 'new' is beyond 64 bits"),
+        ("general.alignment", 64, "override of 'general.alignment', which tells where"),
+        ("split.count", 1, "override of 'split.count', which tells where"),
+    ],
+)
+def test_overrides_that_do_not_fit(write, key, given, message):
+    path = write(pairs=[("int", "u32", 7), ("strs", "[str]", ["a"])])
+    with pytest.raises(RequestError) as caught:
+        gguf.open(path, override={key: given})
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_strings_that_hold_zeros(opened):
+    strings = [b"a\0", b"", b"\0", b"b"]
+    assert opened(pairs=[("s", "[str]", strings)]).strings("s") == strings
