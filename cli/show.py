@@ -61,7 +61,7 @@ def _text(file: "GgufFile") -> dict[str, Any]:
     return {
         "tokenizer": file.get("tokenizer.ggml.model", str, None),
         "pre_tokenizer": file.get("tokenizer.ggml.pre", str, None),
-        "vocabulary": file.count("tokenizer.ggml.tokens", 0),
+        "vocabulary": file.count("tokenizer.ggml.tokens", str, 0),
         "chat_template": "tokenizer.chat_template" in file.metadata,
     }
 

@@ -224,7 +224,7 @@ def _vocab(file: GgufFile) -> int:
     if table is None or len(table.shape) != 2:
         raise FormatError("the file has no tensor token_embd.weight of the form tokens x embedding_length")
     rows = int(table.shape[0])
-    tokens = file.count("tokenizer.ggml.tokens")
+    tokens = file.count("tokenizer.ggml.tokens", str)
     if tokens != rows:
         raise FormatError(f"tokenizer.ggml.tokens holds {tokens} tokens but token_embd.weight has {rows} rows")
     return rows

@@ -112,13 +112,13 @@ class GgufFile:
             raise self._wrong_kind(key, value, "an array of str")
         return self._metadata.joined(value, separator)
 
-    def count(self, key: str, default: int = REQUIRED) -> int:
+    def count(self, key: str, kind: _Number | type[str], default: int = REQUIRED) -> int:
         """How many values the array `key` has, without decoding any.  Errors as of `get`."""
-        value = self._value(key, "an array", default)
+        value = self._value(key, f"an array of {kind.__name__}", default)
         if value is None:
             return default
-        if value.count is None:
-            raise self._wrong_kind(key, value, "an array")
+        if value.count is None or value.kind is not kind:
+            raise self._wrong_kind(key, value, f"an array of {kind.__name__}")
         return value.count
 
     def close(self) -> None:

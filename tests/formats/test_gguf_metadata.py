@@ -155,11 +155,13 @@ def test_joined_strings(opened):
 
 def test_counts(opened):
     file = opened(pairs=[("s", "[str]", ["a", ""]), ("n", "[f32]", []), ("one", "u8", 1)])
-    assert (file.count("s"), file.count("n"), file.count("gone", 5)) == (2, 0, 5)
-    with pytest.raises(FormatError, match="'one' is u8, an array wanted"):
-        file.count("one")
+    assert (file.count("s", str), file.count("n", float), file.count("gone", int, 5)) == (2, 0, 5)
+    with pytest.raises(FormatError, match="'one' is u8, an array of int wanted"):
+        file.count("one", int)
+    with pytest.raises(FormatError, match="'n' is an array of 0 f32, an array of str wanted"):
+        file.count("n", str)
     with pytest.raises(FormatError, match="'gone' is missing"):
-        file.count("gone")
+        file.count("gone", str)
     with pytest.raises(FormatError, match="'n' is an array of 0 f32, an array of str wanted"):
         file.joined("n", 0)
 
