@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgeinfer.engine import Engine, Sequence
-from edgeinfer.healing import Prefix
+from edgeinfer.healing import Respelling
 from edgeinfer.sampling import Sampler, SamplingParams
 from edgeinfer.tokenizer import Tokenizer
 from edgeinfer.tokenizer.stream import TextStream
@@ -162,23 +162,12 @@ class _Run:
         return self._pick()
 
     def _heal(self) -> tuple[int, bytes] | None:
-        """Has the end of the prompt spelt; the token that goes beyond it and those bytes of it, if one does.
-
-        Each of the dropped tokens comes back, unless one comes that reaches the end.  Other parts of the text are no
-        choice: a token such as a lone blank is likely for what may follow it, and the prompt says what does.
-        """
-        spelling = self._tokenizer.token_bytes
-        dropped = [id for id in self._request.dropped if spelling(id)]
-        text = b"".join(map(spelling, dropped))
-        prefix, left = Prefix(self._tokenizer, text), len(text)
-        while (allowed := prefix.allowed()) is not None:
-            own = dropped.pop(0)
-            fits = [id == own or len(spelling(id)) >= left for id in allowed.tolist()]
-            id = self._sampler.pick(self._logits[0], allowed[fits])
-            if len(spelling(id)) > left:
-                return id, spelling(id)[left:]
-            left -= len(spelling(id))
-            prefix.advance(id)
+        """Has the end of the prompt spelt; the token that goes beyond it and those bytes of it, if one does."""
+        respelling = Respelling(self._tokenizer, self._request.dropped)
+        while (allowed := respelling.allowed()) is not None:
+            id = self._sampler.pick(self._logits[0], allowed)
+            if beyond := respelling.advance(id):
+                return id, beyond
             self._sampler.accept_prompt([id])
             self._sequence.ids.append(id)
             self._engine.read(self._sequence, self._logits)

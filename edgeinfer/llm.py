@@ -167,10 +167,10 @@ class LLM:
         ids = prompts.from_prompt(self.tokenizer, prompt)
         self._check_fits(ids, self.n_ctx - 1)
         healed = token_healing and isinstance(prompt, (str, bytes))
-        kept = back_up(self.tokenizer, ids)[0] if healed else ids
+        kept = back_up(self.tokenizer, ids) if healed else len(ids)
         settings = self._settings(max_tokens, stop, seed, ignore_eos, sampling)
-        dropped = tuple(ids[len(kept) :])
-        return stream(self._engine, self.tokenizer, Request(kept, **settings, dropped=dropped, reuse=seed is None))
+        request = Request(ids[:kept], **settings, dropped=tuple(ids[kept:]), reuse=seed is None)
+        return stream(self._engine, self.tokenizer, request)
 
     def chat(
         self,

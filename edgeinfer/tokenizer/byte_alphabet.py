@@ -11,4 +11,7 @@ CHARACTERS = {byte: character for character, byte in BYTES.items()}
 
 def from_alphabet(piece: str) -> bytes:
     """The bytes that `piece` stands for; characters outside the alphabet stand for themselves."""
-    return b"".join(bytes([BYTES[c]]) if c in BYTES else c.encode("utf-8", "surrogateescape") for c in piece)
+    try:
+        return bytes(map(BYTES.__getitem__, piece))
+    except KeyError:
+        return b"".join(bytes([BYTES[c]]) if c in BYTES else c.encode("utf-8", "surrogateescape") for c in piece)

@@ -1,8 +1,11 @@
 """The tokenizer of a GGUF file: text to ids and ids to bytes, from the file's metadata alone."""
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from edgeinfer.errors import RequestError
 from edgeinfer.formats import gguf
@@ -27,7 +30,8 @@ class Tokenizer:
         self._model: Model = make_model(file, vocabulary, pre)
         self._special = SpecialTokens(vocabulary)
         self._types = vocabulary.types.tobytes()
-        self._bytes: dict[int, bytes] = {}
+        self._odd = np.flatnonzero(vocabulary.types != PieceType.NORMAL).tolist()
+        self._controls = frozenset(id for id in self._odd if self._types[id] in (PieceType.CONTROL, PieceType.UNKNOWN))
         self.pieces = vocabulary.pieces
         self.n_vocab = len(vocabulary.pieces)
         self.bos_id, self.eos_id, self.eog_ids = vocabulary.bos_id, vocabulary.eos_id, vocabulary.eog_ids
@@ -90,25 +94,27 @@ class Tokenizer:
         """Whether the token stands for no text.  RequestError if `id` is not in 0..n_vocab-1."""
         if not 0 <= id < self.n_vocab:
             raise RequestError(f"token id {id} is not in 0..{self.n_vocab - 1}")
-        return self._types[id] in (PieceType.CONTROL, PieceType.UNKNOWN)
+        return id in self._controls
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes of one token; a control token's are its spelling.  RequestError if `id` is not in 0..n_vocab-1."""
-        raw = self._bytes.get(id)
-        if raw is None:
-            raw = self._bytes[id] = self._token_bytes(id)
-        return raw
-
-    def _token_bytes(self, id: int) -> bytes:
-        piece = b"" if self.is_control(id) else self.pieces[id]
-        kind = self._types[id]
+        if self.is_control(id):
+            return self.pieces[id]
+        piece, kind = self.pieces[id], self._types[id]
         if kind == PieceType.UNUSED:
             return b""
         if kind == PieceType.BYTE and (match := _BYTE_PIECE.fullmatch(piece)):
             return bytes.fromhex(match[1].decode())
-        if kind == PieceType.NORMAL:
-            return self._model.piece_bytes(piece)
-        return self.pieces[id]
+        return self._model.piece_bytes(piece) if kind == PieceType.NORMAL else piece
+
+    @functools.cached_property
+    def text_bytes(self) -> list[bytes]:
+        """The bytes that each token adds to a text, by its id: none for control tokens.  Made at first use, all at
+        once."""
+        texts = list(map(self._model.piece_bytes, self.pieces))
+        for id in self._odd:
+            texts[id] = b"" if id in self._controls else self.token_bytes(id)
+        return texts
 
 
 def _without_blanks(raw: bytes) -> bytes:

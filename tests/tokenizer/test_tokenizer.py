@@ -61,6 +61,15 @@ def test_ids_outside_the_vocabulary(bpe: Make, id: int) -> None:
             use(id)
 
 
+def test_text_bytes(bpe: Make, spm: Make) -> None:
+    special = [("<|x|>", CONTROL), ("[u]", USER_DEFINED), ("[never]", UNUSED)]
+    for tokenizer in (bpe(["a b"], special=special), spm(["▁a"], special=special)):
+        ids = range(tokenizer.n_vocab)
+        want = [b"" if tokenizer.is_control(id) else tokenizer.token_bytes(id) for id in ids]
+        assert tokenizer.text_bytes == want and tokenizer.text_bytes is tokenizer.text_bytes
+        assert want[-3:] == [b"", b"[u]", b""]
+
+
 def test_special_tokens_and_pieces(bpe: Make) -> None:
     tokenizer = bpe(special=[("<a>", CONTROL), ("[bcd]", USER_DEFINED)])
     assert list(tokenizer.special_tokens.items()) == [(b"[bcd]", 257), (b"<a>", 256)]
