@@ -28,7 +28,7 @@ class CpuBackend:
         self.n_vocab = plan.config.vocab
         self.tier = cpu.host().tier
         self.plan, self.kv_type = plan, kv_type
-        attends = [op.attrs for op in plan.ops if op.kind == "attend"]
+        attends = [op.attrs for op in plan.ops if op.kind == "attend" and len(op.ins) == 3]  # others use these layers' KV
         layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in attends]
         self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type)
         lowered = self._lowered = Lowering(plan, self._cache, n_threads).run()
@@ -48,11 +48,11 @@ class CpuBackend:
     def _assemble(self, threads: int) -> None:
         """Load the kernels, write the records, start the workers."""
         nodes = self._lowered.nodes
-        names = {"run", *(n.kernel for n in nodes)} | {h for n in nodes for h in n.helpers.values() if not h.startswith(("rope", "tables"))}
+        places = {f"rope{i}": table.address for i, table in enumerate(self._ropes)} | self._step.places()
+        names = {"run", *(n.kernel for n in nodes)} | {h for n in nodes for h in n.helpers.values() if h not in places}
         kernels = pack.load(names, self.tier, catalog.home() / "kernels")
         self._counters = layout.aligned(64 * len(nodes))
         free = iter(range(self._counters.ctypes.data, self._counters.ctypes.data + 64 * len(nodes), 64))
-        places = {f"rope{i}": table.address for i, table in enumerate(self._ropes)} | self._step.tables()
         self._records = resolve(self._lowered, kernels, self._address, places, self._step.counts(), lambda: next(free))
         self._outs = [
             (i, node.record.names.index(name))
@@ -130,9 +130,10 @@ class Step:
         for name, number in numbers.items():
             self._record[record.STEP.names.index(name)] = number
 
-    def tables(self) -> dict[str, int]:
-        """Addresses of the rows' block tables by name."""
-        return {f"tables{window}": rows.ctypes.data for window, rows in self._tables.items()}
+    def places(self) -> dict[str, int]:
+        """Addresses of what is told of each row, by name: its id, its position, its block tables."""
+        numbers = {name: rows.ctypes.data for name, rows in self._rows.items()}
+        return numbers | {f"tables{window}": rows.ctypes.data for window, rows in self._tables.items()}
 
     def counts(self) -> dict[str, int]:
         """Addresses of the counts of rows."""

@@ -73,12 +73,14 @@ class KVCache:
     """Pools of all layers, tables and lengths of all sequences."""
 
     def __init__(self, layers: Iterable[Layer], n_ctx: int, n_batch: int, n_seq: int, kv_type: str) -> None:
-        self.kv_type = kv_type
+        self.n_ctx, self.kv_type = n_ctx, kv_type
         self.groups: dict[int, Group] = {}
         self.pools: dict[int, np.ndarray] = {}  # uint8 by layer; pages are taken when first written
+        self.windows: dict[int, int] = {}  # by layer: the group it belongs to
         for layer in layers:
             if layer.window not in self.groups:
                 self.groups[layer.window] = Group(layer.window, n_ctx, n_batch, n_seq)
+            self.windows[layer.number] = layer.window
             head, _ = head_layout(kv_type, layer.key_dim, layer.value_dim)
             self.pools[layer.number] = aligned(self.groups[layer.window].pool_blocks * layer.kv_heads * head)
         self.lengths: dict[int, int] = {}

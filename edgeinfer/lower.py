@@ -7,12 +7,14 @@ operations that do each row on its own follow each other on the same worker.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from edgeinfer import runnable
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.gguf import Tensor
 from edgeinfer.kvcache import KVCache
 from edgeinfer.plan import Op, Plan
 from edgeinfer.rope import Rope
@@ -69,6 +71,7 @@ class Lowering:
 
     def __init__(self, plan: Plan, cache: KVCache, threads: int) -> None:
         self.plan, self.cache, self.threads = plan, cache, threads
+        self.readers = Counter(x.id for op in plan.ops for x in op.ins)
         self.nodes: list[Node] = []
         self.values: dict[int, Buffer] = {}
         self.quantised: dict[int, Buffer] = {}
@@ -91,55 +94,132 @@ class Lowering:
     # one method for each op kind
 
     def embed(self, op: Op) -> None:
+        self.table(op, "ids", op.attrs["scale"])
+
+    def positions(self, op: Op) -> None:
+        self.table(op, "positions", 1.0)
+
+    def table(self, op: Op, numbers: str, scale: float) -> None:
+        """Rows of a table by the numbers the step has for its tokens."""
         tensor = self.plan.tensors[op.weights[0]]
         floating = tensor.type.name in layout.FLOATS
         fields = {
+            "numbers": 0,
             "table": self.address(tensor.data),
             "row_bytes": tensor.nbytes // tensor.shape[0],
             "cols": tensor.shape[1],
             "group": layout.group(tensor.type.name),
-            "scale_f32": op.attrs["scale"],
+            "scale_f32": scale,
         }
-        kernel, helpers = f"embed.{'float' if floating else 'quantised'}", {"unpack": f"unpack.{tensor.type.name}"}
+        helpers = {"unpack": f"unpack.{tensor.type.name}", "numbers": numbers}
+        kernel = f"embed.{'float' if floating else 'quantised'}"
         self.emit(op, kernel, record.EMBED, fields, {}, helpers, alone=False)  # as it uses its worker's scratch
 
     def norm(self, op: Op) -> None:
-        size = op.attrs["size"]
-        fields = {"weight": self.floats(op.weights[0]), "size": size, "groups": op.out.width // size, "eps_f32": op.attrs["eps"]}
-        self.emit(op, "norm", record.NORM, fields, {"x": self.value(op, 0)})
+        """One vector of weights for all groups or one for each; where there is none, ones and zeros."""
+        size, width = op.attrs["size"], op.out.width
+        vectors = [self.plan.tensors[name].float32().reshape(-1) for name in op.weights]
+        weight = vectors[0] if vectors else np.ones(size, np.float32)
+        bias = vectors[1] if len(vectors) > 1 else np.zeros_like(weight)
+        fields = {
+            "weight": self.address(np.ascontiguousarray(weight)),
+            "bias": self.address(np.ascontiguousarray(bias)),
+            "weight_group": 4 * size if len(weight) > size else 0,
+            "size": size,
+            "groups": width // size,
+            "eps_f32": op.attrs["eps"],
+        }
+        self.emit(op, op.kind, record.NORM, fields, {"x": self.value(op, 0)})
+
+    layer_norm = l2_norm = norm
 
     def linear(self, op: Op) -> None:
         tensor = self.plan.tensors[op.weights[0]]
-        name = tensor.type.name
-        floating = name in layout.FLOATS
-        row_bytes = tensor.nbytes // tensor.shape[0]
-        x = self.value(op, 0) if floating else self.quantise(op, 0)
+        x = self.value(op, 0) if tensor.type.name in layout.FLOATS else self.quantise(op, 0)
+        out = self.fresh(op)
+        bias = self.floats(op.weights[1]) if len(op.weights) > 1 else 0
+        self.matrix(tensor, self.address(tensor.data), tensor.shape[-1], op.out.width, x, out, bias)
+
+    def head_linear(self, op: Op) -> None:
+        """A linear layer for each head, from its part of the row to its part."""
+        tensor = self.plan.tensors[op.weights[0]]
+        heads, width, part = tensor.shape
+        source, out = self.value(op, 0), self.fresh(op)
+        for head in range(heads):
+            x = Buffer(source.stride, base=source, offset=4 * part * head)
+            if tensor.type.name not in layout.FLOATS:
+                x = self.quantised_part(x, part)
+            place = Buffer(out.stride, base=out, offset=4 * width * head)
+            self.matrix(tensor, self.address(tensor.data[head]), part, width, x, place, 0)
+
+    def matrix(self, tensor: Tensor, address: int, cols: int, rows: int, x: Buffer, out: Buffer, bias: int) -> None:
+        """out = x times the matrix [rows][cols] at `address`, of the tensor's type."""
+        name, kind = tensor.type.name, "float" if tensor.type.name in layout.FLOATS else "quantised"
+        row_bytes = tensor.type.row_bytes(cols)
         fields = {
-            "w": self.address(tensor.data),
+            "w": address,
             "row_bytes": row_bytes,
-            "rows": tensor.shape[0],
-            "cols": tensor.shape[1],
-            "bias": self.floats(op.weights[1]) if len(op.weights) > 1 else 0,
-            "chunk": max(1, min(CHUNK_BYTES // row_bytes, -(-tensor.shape[0] // self.threads))),
+            "rows": rows,
+            "cols": cols,
+            "bias": bias,
+            "chunk": self.chunk(rows, row_bytes),
             "block": tensor.type.block,
             "block_bytes": tensor.type.bytes,
             "group": layout.group(name),
         }
         helpers = {"dot": f"dot.{name}", "unpack": f"unpack.{name}", "transpose": "transpose", "tile": layout.tile_name(name)}
-        kernel = f"linear.{'float' if floating else 'quantised'}"
-        self.emit(op, kernel, record.LINEAR, fields, {"x": x}, helpers, alone=False)
+        self.append(f"linear.{kind}", record.LINEAR, fields, {"x": x}, out, helpers, alone=False)
+
+    def chunk(self, rows: int, row_bytes: int) -> int:
+        """Rows of weights a worker claims at a time."""
+        return max(1, min(CHUNK_BYTES // row_bytes, -(-rows // self.threads)))
+
+    # moving numbers
 
     def split(self, op: Op) -> None:
-        whole = self.value(op, 0)
-        self.values[op.out.id] = Buffer(whole.stride, base=whole, offset=4 * op.attrs["start"])
+        whole, size = self.value(op, 0), op.attrs["size"]
+        start = Buffer(whole.stride, base=whole, offset=4 * op.attrs["start"])
+        groups = op.ins[0].width // size
+        if groups == 1:
+            self.values[op.out.id] = start
+        else:
+            width = op.out.width // groups
+            self.copy(start, self.fresh(op), width, groups, size, width)
+
+    def join(self, op: Op) -> None:
+        out, groups, offset = self.fresh(op), op.attrs["groups"], 0
+        for index, x in enumerate(op.ins):
+            width = x.width // groups
+            self.copy(self.value(op, index), Buffer(out.stride, base=out, offset=4 * offset), width, groups, width, op.out.width // groups)
+            offset += width
+
+    def repeat(self, op: Op) -> None:
+        out, size, times = self.fresh(op), op.attrs["size"], op.attrs["times"]
+        for number in range(times):
+            place = Buffer(out.stride, base=out, offset=4 * size * number)
+            self.copy(self.value(op, 0), place, size, op.ins[0].width // size, size, size * times)
+
+    def copy(self, x: Buffer, out: Buffer, width: int, groups: int, x_size: int, out_size: int) -> None:
+        fields = {"width": width, "groups": groups, "x_group": 4 * x_size, "out_group": 4 * out_size}
+        self.append("copy", record.COPY, fields, {"x": x}, out)
+
+    # attention
 
     def rope(self, op: Op) -> None:
         rope, head_dim = op.attrs["rope"], op.attrs["head_dim"]
         table = self.ropes.setdefault(rope, f"rope{len(self.ropes)}")
-        fields = {"heads": op.out.width // head_dim, "head_dim": head_dim, "pairs": len(rope.frequencies), "table": 0}
+        pairs, start = len(rope.frequencies), op.attrs["start"]
+        fields = {"heads": op.out.width // head_dim, "head_dim": head_dim, "start": start, "pairs": pairs, "table": 0}
         self.emit(op, f"rope.{rope.pairs}", record.ROPE, fields, {"x": self.value(op, 0)}, {"table": table})
 
+    def temper(self, op: Op) -> None:
+        a = op.attrs
+        floors = (np.arange(self.cache.n_ctx) + a["offset"]) // a["floor"]
+        table = (1 + a["scale"] * np.log1p(floors)).astype(np.float32)
+        self.in_place(op, "temper", record.TEMPER, {"table": self.address(table)})
+
     def attend(self, op: Op) -> None:
+        """Keys and values, if it has its own, go to the cache first."""
         a, kv = op.attrs, self.cache.kv_type
         for name in ("key_dim", "value_dim"):
             if a[name] > layout.HEAD_ROOM:
@@ -154,11 +234,18 @@ class Lowering:
             **{name: a[name] for name in ("kv_heads", "key_dim", "value_dim")},
         }
         pool = self.cached.setdefault(a["layer"], Buffer(0))
-        helpers = {"tables": f"tables{a['window']}"}
-        k, v = self.value(op, 1), self.value(op, 2)
-        self.nodes.append(Node(f"store.{kv}", record.STORE, dict(fields), {"k": k, "v": v}, {"": pool}, self.rows, True, dict(helpers)))
-        fields.update(group=a["heads"] // a["kv_heads"], window=a["window"], scale_f32=a["scale"])
-        self.emit(op, f"attend.{kv}", record.ATTEND, fields, {"q": self.value(op, 0), "": pool}, helpers, alone=False)
+        helpers = {"tables": f"tables{self.cache.windows[a['layer']]}"}
+        if len(op.ins) == 3:
+            reads = {"k": self.value(op, 1), "v": self.value(op, 2)}
+            self.nodes.append(Node(f"store.{kv}", record.STORE, dict(fields), reads, {"": pool}, self.rows, True, dict(helpers)))
+        extras = {"cap": a["cap"], "slopes": a["slopes"], "sinks": op.weights, "chunk": a["chunk"]}
+        fields.update(group=a["heads"] // a["kv_heads"], window=a["window"], chunk=a["chunk"], scale_f32=a["scale"], cap_f32=a["cap"])
+        fields["slopes"] = self.address(np.array(a["slopes"], np.float32)) if a["slopes"] else 0
+        fields["sinks"] = self.floats(op.weights[0]) if op.weights else 0
+        name = layout.attend_name(kv, [extra for extra, given in extras.items() if given])
+        self.emit(op, name, record.ATTEND, fields, {"q": self.value(op, 0), "": pool}, helpers, alone=False)
+
+    # arithmetic
 
     def gated(self, op: Op) -> None:
         self.elementwise(op, f"gated.{op.attrs['act']}")
@@ -166,18 +253,91 @@ class Lowering:
     def add(self, op: Op) -> None:
         self.elementwise(op, "add")
 
+    def mul(self, op: Op) -> None:
+        groups = op.ins[1].width
+        if groups == op.out.width:
+            self.elementwise(op, "mul")
+        else:
+            fields = {"size": op.out.width // groups, "groups": groups}
+            self.emit(op, "mul.groups", record.GROUPED, fields, {"x": self.value(op, 0), "y": self.value(op, 1)})
+
     def elementwise(self, op: Op, kernel: str) -> None:
         self.emit(op, kernel, record.ELEMENTWISE, {"width": op.out.width}, {"x": self.value(op, 0), "y": self.value(op, 1)})
+
+    def plus(self, op: Op) -> None:
+        self.vector(op, "add")
+
+    def times(self, op: Op) -> None:
+        tensor = self.plan.tensors[op.weights[0]].float32().reshape(-1)
+        if len(tensor) == 1 < op.out.width:
+            self.constant(op, "scale", float(tensor[0]))
+        else:
+            self.vector(op, "mul")
+
+    def vector(self, op: Op, kernel: str) -> None:
+        """Every row with one vector of weights."""
+        fields = {"width": op.out.width, "y": self.floats(op.weights[0]), "y_stride": 0}
+        self.emit(op, kernel, record.ELEMENTWISE, fields, {"x": self.value(op, 0)})
+
+    def scale(self, op: Op) -> None:
+        self.constant(op, "scale", op.attrs["factor"])
+
+    def clamp(self, op: Op) -> None:
+        self.constant(op, "clamp", op.attrs["limit"])
+
+    def softcap(self, op: Op) -> None:
+        self.constant(op, "softcap", op.attrs["cap"])
+
+    def activate(self, op: Op) -> None:
+        self.constant(op, f"activate.{op.attrs['act']}", *(op.attrs.get(name, 0.0) for name in ("alpha_p", "alpha_n", "beta", "eps")))
+
+    def constant(self, op: Op, kernel: str, *constants: float) -> None:
+        names = ("a_f32", "b_f32", "c_f32", "d_f32")
+        self.in_place(op, kernel, record.UNARY, dict(zip(names, [*constants, 0.0, 0.0, 0.0], strict=False)))
 
     def outputs(self, op: Op) -> None:
         self.rows = "outputs"
         self.emit(op, "outputs", record.OUTPUTS, {"width": op.out.width}, {"x": self.value(op, 0)}, alone=False)
 
-    def softcap(self, op: Op) -> None:
-        fields = {"width": op.out.width, "cap_f32": op.attrs["cap"]}
-        x = self.value(op, 0)
-        self.values[op.out.id] = x  # number by number, so in place
-        self.nodes.append(Node("softcap", record.SOFTCAP, fields, {"x": x}, {"out": x}, self.rows, True))
+    # experts
+
+    def route(self, op: Op) -> None:
+        a, experts = op.attrs, op.ins[0].width
+        bias = np.ascontiguousarray(self.plan.tensors[op.weights[0]].float32()) if op.weights else np.zeros(experts, np.float32)
+        names = ("used", "groups", "groups_used")
+        fields = {"experts": experts, "bias": self.address(bias), "normalise": int(a["normalise"]), "factor_f32": a["scale"]}
+        kernel, reads = f"route.{a['gate']}", {"x": self.value(op, 0)}
+        self.emit(op, kernel, record.ROUTE, {**fields, **{n: a[n] for n in names}}, reads, alone=False)  # uses scratch
+
+    def expert_linear(self, op: Op) -> None:
+        tensor, used = self.plan.tensors[op.weights[0]], op.attrs["used"]
+        _, width, cols = tensor.shape
+        parts = used if op.attrs["each"] else 1
+        x, part = self.value(op, 0), 4 * cols
+        if tensor.type.name not in layout.FLOATS:
+            part = layout.activation_bytes(cols)
+            out = Buffer(part * parts)
+            self.append("quantise.rows", record.QUANTISE, {"width": cols, "groups": parts, "out_stride": part}, {"x": x}, out)
+            x = out
+        row_bytes = tensor.type.row_bytes(cols)
+        fields = {
+            "x_part": part if parts > 1 else 0,
+            "w": self.address(tensor.data),
+            "row_bytes": row_bytes,
+            "expert_bytes": row_bytes * width,
+            "rows": width,
+            "cols": cols,
+            "bias": self.floats(op.weights[1]) if len(op.weights) > 1 else 0,
+            "used": used,
+            "chunk": self.chunk(width, row_bytes),
+        }
+        reads = {"x": x, "y": self.value(op, 1)}
+        self.emit(op, "expert_linear", record.EXPERT_LINEAR, fields, reads, {"dot": f"dot.{tensor.type.name}"}, alone=False)
+
+    def mix(self, op: Op) -> None:
+        parts = op.attrs["parts"]
+        fields = {"size": op.ins[0].width // parts, "groups": parts, "sums": op.ins[1].width // parts}
+        self.emit(op, "mix", record.MIX, fields, {"x": self.value(op, 0), "y": self.value(op, 1)})
 
     # how a node comes to be
 
@@ -186,11 +346,28 @@ class Lowering:
 
     def quantise(self, op: Op, index: int) -> Buffer:
         """The 8-bit form of an input, made once for all that read it."""
-        source, width = self.value(op, index), op.ins[index].width
-        if op.ins[index].id not in self.quantised:
-            out = self.quantised[op.ins[index].id] = Buffer(layout.activation_bytes(width))
-            self.nodes.append(Node("quantise", record.QUANTISE, {"width": width}, {"x": source}, {"out": out}, self.rows, True))
-        return self.quantised[op.ins[index].id]
+        number = op.ins[index].id
+        if number not in self.quantised:
+            self.quantised[number] = self.quantised_part(self.value(op, index), op.ins[index].width)
+        return self.quantised[number]
+
+    def quantised_part(self, x: Buffer, width: int) -> Buffer:
+        out = Buffer(layout.activation_bytes(width))
+        self.append("quantise", record.QUANTISE, {"width": width, "groups": 1}, {"x": x}, out)
+        return out
+
+    def in_place(self, op: Op, kernel: str, form: record.Record, fields: Mapping[str, int | float]) -> None:
+        """A node that does number by number; it overwrites its input where nothing else reads that."""
+        x = self.value(op, 0)
+        alone = self.readers[op.ins[0].id] == 1 and x.base is None
+        out = x if alone else self.fresh(op)
+        self.values[op.out.id] = out
+        self.append(kernel, form, {"width": op.out.width, **fields}, {"x": x}, out)
+
+    def fresh(self, op: Op) -> Buffer:
+        """A new place for the op's value."""
+        out = self.values[op.out.id] = Buffer(layout.up(4 * op.out.width, 64))
+        return out
 
     def emit(
         self,
@@ -202,7 +379,19 @@ class Lowering:
         helpers: Mapping[str, str] | None = None,
         alone: bool = True,
     ) -> None:
-        out = self.values[op.out.id] = Buffer(layout.up(4 * op.out.width, 64))
+        """A node whose output is the op's value."""
+        self.append(kernel, form, fields, reads, self.fresh(op), helpers, alone)
+
+    def append(
+        self,
+        kernel: str,
+        form: record.Record,
+        fields: Mapping[str, int | float],
+        reads: dict[str, Buffer],
+        out: Buffer,
+        helpers: Mapping[str, str] | None = None,
+        alone: bool = True,
+    ) -> None:
         counter = "counter" in form.names
         self.nodes.append(Node(kernel, form, dict(fields), reads, {"out": out}, self.rows, alone, dict(helpers or {}), counter))
 
@@ -286,7 +475,8 @@ def resolve(
         fields = dict(node.fields)
         for name, buffer in {**node.reads, **node.writes}.items():
             if name:
-                fields[name], fields[f"{name}_stride"] = address(buffer), buffer.root.stride
+                fields[name] = address(buffer)
+                fields.setdefault(f"{name}_stride", buffer.root.stride)
         for name, helper in node.helpers.items():
             fields[name] = kernels[helper] if helper in kernels else places[helper]
         if node.counter:

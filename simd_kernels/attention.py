@@ -11,6 +11,7 @@ row is one head of one token, the heads that share a KV head lie in one tile.  W
 
 from types import SimpleNamespace
 
+from edgeinfer.simd_kernels.arithmetic import tanh
 from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import BLOCK, KEYS, ROOM
 from edgeinfer.simd_kernels.layout import KV_BYTES as BYTES
@@ -82,8 +83,8 @@ def padded(r: SimpleNamespace) -> Value:
 class Attend:
     """out = softmax(q . k^T * scale) . v for every head of every row."""
 
-    def __init__(self, kv_type: str) -> None:
-        self.kv_type = kv_type
+    def __init__(self, kv_type: str, extras: tuple[str, ...] = ()) -> None:
+        self.kv_type, self.extras = kv_type, extras
 
     def body(self, e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
         """Workers claim (sequence, KV head, tile of rows), the tiles that see most keys first."""
@@ -103,7 +104,7 @@ class Attend:
                         leave(item >= items)
                         tile = tiles - 1 - item / r.kv_heads
                         head = item - (item / r.kv_heads) * r.kv_heads
-                        Tile(e, self.kv_type, r, s, scratch, size).run(first, rows, tile * size, head)
+                        Tile(e, self, r, s, scratch, size).run(first, rows, tile * size, head)
                         claimed.set(e.claim(r.counter))
                     before.set(before.get() + items)
 
@@ -112,13 +113,13 @@ class Tile:
     """`size` query rows of one KV head.  Row i is head i % group (of those sharing the KV head) of token i / group of the sequence."""
 
     def __init__(
-        self, e: Emitter, kv_type: str, r: SimpleNamespace, s: SimpleNamespace, scratch: Value, size: int
+        self, e: Emitter, attend: Attend, r: SimpleNamespace, s: SimpleNamespace, scratch: Value, size: int
     ) -> None:
-        self.e, self.kv_type, self.r, self.s, self.size = e, kv_type, r, s, size
+        self.e, self.kv_type, self.extras, self.r, self.s, self.size = e, attend.kv_type, attend.extras, r, s, size
         self.q = scratch  # f32[size][ROOM]
         self.out = scratch + 8 * ROOM * 4  # f32[size][ROOM]
         self.p = self.out + 8 * ROOM * 4  # f32[size][KEYS]: scores, then weights
-        self.state = self.p + 8 * KEYS * 4  # for each row 64 bytes: last position seen, first position seen, maximum f32, sum f32
+        self.state = self.p + 8 * KEYS * 4  # for each row 64 bytes: last position seen, first position seen, maximum f32, sum f32, slope f32
         self.vectors = 2 if e.tier.lanes == 16 else 1  # of 16 keys or dims, side by side in registers
 
     def run(self, first: Value, rows: Value, start: Value, head: Value) -> None:
@@ -162,11 +163,18 @@ class Tile:
         position = e.field(self.s.positions + (first + row / r.group) * 8, 0)
         earliest = position - r.window + 1
         seen = e.select(r.window > 0, e.select(earliest > 0, earliest, 0), e.const(I64, 0))
+        if "chunk" in self.extras:
+            begin = position / r.chunk * r.chunk
+            seen = e.select(begin > seen, begin, seen)
         state = self.state + i * 64
         e.store(e.select(valid, position, -1), state)
         e.store(seen, state + 8)
-        e.store(e.const(F32, -1e30), state + 16)
-        e.store(e.const(F32), state + 20)
+        number = (head * r.group + row - row / r.group * r.group) * 4  # of the query's head
+        sinks = "sinks" in self.extras  # a sink is a key whose score is given and whose value is zero
+        e.store(e.load(r.sinks + number, F32) if sinks else e.const(F32, -1e30), state + 16)
+        e.store(e.const(F32, 1.0 if sinks else 0.0), state + 20)
+        if "slopes" in self.extras:
+            e.store(e.load(r.slopes + number, F32), state + 24)
 
     def _scores(self, homes: list[Value]) -> None:
         """p[row][key] = q[row] . key for 32 keys, `vectors` blocks of 16 at a time."""
@@ -206,7 +214,14 @@ class Tile:
         for j in range(KEYS // 16):
             at = e.const(vec(I64, 16), range(16 * j, 16 * j + 16)) + e.splat(key, 16)
             seen = (at <= e.splat(last, 16)) & (at >= e.splat(earliest, 16))
-            scores.append(e.select(seen, e.load(p + 64 * j, WIDE), float("-inf")))
+            score = e.load(p + 64 * j, WIDE)
+            if "cap" in self.extras:
+                cap = e.splat(self.r.cap_f32, 16)
+                score = tanh(e, score / cap) * cap
+            if "slopes" in self.extras:
+                behind = e.to_float(e.splat(last, 16) - at)
+                score = score - e.splat(e.load(state + 24, F32), 16) * behind
+            scores.append(e.select(seen, score, float("-inf")))
         old = e.load(state + 16, F32)
         top = e.maximum(e.largest(e.maximum(*scores)), old)
         weights = [e.exp(score - e.splat(top, 16)) for score in scores]

@@ -1,9 +1,10 @@
 """The table of all kernels: a name, how many arguments it takes, and the Python function that writes it."""
 
 from collections.abc import Callable
+from itertools import combinations
 
-from edgeinfer.simd_kernels import attention, executor, linear, probe, rows, tile
-from edgeinfer.simd_kernels.layout import KV_BYTES
+from edgeinfer.simd_kernels import activation, arithmetic, attention, executor, experts, linear, norms, probe, rope, rows, tile
+from edgeinfer.simd_kernels.layout import ATTENTION_EXTRAS, KV_BYTES, attend_name
 from edgeinfer.simd_kernels.quants import floats, grids, k_quants, legacy, levels, low_bits
 
 Body = Callable[..., None]
@@ -12,24 +13,35 @@ FLOATS = {f.name: f for f in floats.TYPES}
 TILES = [tile.Tile(group, wide) for group in (16, 32) for wide in (False, True)]
 
 
+def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """All choices of some of these names, none and all among them."""
+    return [chosen for count in range(len(names) + 1) for chosen in combinations(names, count)]
+
+
 def table() -> dict[str, tuple[int, Body]]:
     """name -> (arguments, body)"""
     operations = {
-        "norm": rows.norm,
-        "gated.silu": rows.silu_gated,
-        "gated.gelu": rows.gelu_gated,
-        "add": rows.add,
-        "softcap": rows.softcap,
+        **arithmetic.KERNELS,
+        "temper": arithmetic.temper,
+        "mul.groups": arithmetic.mul_groups,
+        "norm": norms.norm,
+        "layer_norm": norms.layer_norm,
+        "l2_norm": norms.l2_norm,
         "outputs": rows.outputs,
-        "quantise": rows.quantise,
-        "rope.adjacent": rows.rope(True),
-        "rope.halves": rows.rope(False),
+        "copy": rows.copy,
+        "quantise": activation.quantise,
+        "quantise.rows": activation.quantise_rows,
+        "rope.adjacent": rope.rope(True),
+        "rope.halves": rope.rope(False),
+        **{f"route.{gate}": experts.route(gate) for gate in ("softmax", "sigmoid", "chosen")},
+        "expert_linear": experts.expert_linear,
+        "mix": experts.mix,
         "linear.quantised": linear.linear(True),
         "linear.float": linear.linear(False),
         "embed.quantised": linear.embed(True),
         "embed.float": linear.embed(False),
         **{f"store.{kv}": attention.Store(kv).body for kv in KV_BYTES},
-        **{f"attend.{kv}": attention.Attend(kv).body for kv in KV_BYTES},
+        **{attend_name(kv, extras): attention.Attend(kv, extras).body for kv in KV_BYTES for extras in subsets(ATTENTION_EXTRAS)},
     }
     types = {**QUANTS, **FLOATS}
     return {

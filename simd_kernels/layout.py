@@ -1,5 +1,7 @@
 """Sizes and layouts that kernels and those who call them must agree on.  Cheap to import: nothing here needs LLVM."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 # Quantised activations (rows.quantise): codes i8[width], f32[width / 32] scales, then sums over 32 and over 16 codes.
@@ -52,6 +54,14 @@ HEAD_ROOM = 512  # most dims of a head
 ROOM = HEAD_ROOM + 16  # floats kept for a row's query and its output; off the cache's stride
 TILE_BYTES = 2 * 8 * ROOM * 4 + 8 * KEYS * 4 + 8 * 64  # of a tile of 8 rows
 KV_BYTES = {"f32": 4, "f16": 2, "q8_0": 1}  # of a number, without scales
+
+
+ATTENTION_EXTRAS = ("cap", "slopes", "sinks", "chunk")  # what else may happen to scores; a kernel has those its name lists
+
+
+def attend_name(kv_type: str, extras: Iterable[str]) -> str:
+    """The kernel of attention over this kind of KV with these extras."""
+    return ".".join(["attend", kv_type, *(extra for extra in ATTENTION_EXTRAS if extra in extras)])
 
 
 def scratch_bytes(tokens: int, tile_rows: int, widest: int) -> int:

@@ -129,14 +129,14 @@ def write_out(e: Emitter, r, sums: Value, first: Value, tokens: Value) -> None: 
 
 
 def embed(quantised: bool) -> Callable[..., None]:
-    """Rows `ids` of the table as f32, times `scale`."""
+    """Rows of the table, by the numbers of the tokens, as f32 and times `scale`."""
 
     def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
         r, s = EMBED.read(e, op), STEP.read(e, step)
         scratch = s.scratch + thread * s.scratch_bytes
         factor = e.splat(r.scale_f32, 16)
         with my_rows(e, op, thread, threads) as row:
-            source, out = r.table + e.field(s.ids + row * 8, 0) * r.row_bytes, r.out + row * r.out_stride
+            source, out = r.table + e.field(r.numbers + row * 8, 0) * r.row_bytes, r.out + row * r.out_stride
             if not quantised:
                 e.jump(r.unpack, source, r.cols, out, 0, 0)
                 sweep(e, r.cols, lambda k, mask: put(e, get(e, out + k * 4, mask) * factor, out + k * 4, mask))

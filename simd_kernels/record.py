@@ -52,12 +52,15 @@ def float_bits(number: float) -> int:
 STEP = Record("tokens", "outputs", "ids", "positions", "spans", "span_count", "picked", "scratch", "scratch_bytes")
 
 XY = ("x", "x_stride", "out", "out_stride")
-NORM = operation(*XY, "weight", "size", "groups", "eps_f32")
+NORM = operation(*XY, "weight", "bias", "weight_group", "size", "groups", "eps_f32")  # weight_group: from group to group
 ELEMENTWISE = operation(*XY, "y", "y_stride", "width")
-SOFTCAP = operation(*XY, "width", "cap_f32")
+UNARY = operation(*XY, "width", "a_f32", "b_f32", "c_f32", "d_f32")  # constants of the formula
+TEMPER = operation(*XY, "width", "table")  # table f32[positions]
+GROUPED = operation(*XY, "y", "y_stride", "size", "groups")  # y f32[groups]
+COPY = operation(*XY, "width", "groups", "x_group", "out_group")  # of each group `width` numbers; groups lie so many bytes apart
 OUTPUTS = operation(*XY, "width")
-QUANTISE = OUTPUTS
-ROPE = operation(*XY, "heads", "head_dim", "pairs", "table")  # table f32[positions][2][pairs]: cosines, then sines
+QUANTISE = operation(*XY, "width", "groups")  # groups of `width` numbers side by side, quantised on their own
+ROPE = operation(*XY, "heads", "head_dim", "start", "pairs", "table")  # table f32[positions][2][pairs]: cosines, then sines
 
 # x: quantised or f32 rows; w: [rows][row_bytes]; bias: f32[rows] or 0; dot, unpack, transpose, tile: kernels; counter: i64, zero when a
 # step begins; chunk: rows of one token claimed at a time; block, block_bytes, group: of the tensor type.
@@ -66,10 +69,22 @@ LINEAR = operation(
     *("w", "row_bytes", "rows", "cols", "bias", "dot", "unpack", "transpose", "tile"),
     *("counter", "chunk", "block", "block_bytes", "group"),
 )
-EMBED = operation("out", "out_stride", "table", "row_bytes", "cols", "unpack", "group", "scale_f32")
+# numbers: i64[tokens], the address of the rows' numbers in the table.
+EMBED = operation("out", "out_stride", "numbers", "table", "row_bytes", "cols", "unpack", "group", "scale_f32")
 
 # tables: i64[tokens], the address of each row's block table (i32 block numbers); pool: the layer's blocks, block_bytes each, in them
 # head_bytes for each KV head, whose values begin at value_at; group: heads that share a KV head; window: 0 for none.
 CACHE = ("tables", "pool", "block_bytes", "head_bytes", "value_at", "kv_heads", "key_dim", "value_dim")
 STORE = operation("k", "k_stride", "v", "v_stride", *CACHE)
-ATTEND = operation("q", "q_stride", "out", "out_stride", *CACHE, "group", "window", "counter", "scale_f32")
+# slopes, sinks: f32[heads]; chunk: positions see back to its last multiple only, 0 for all; cap_f32: of the scores.
+ATTEND = operation(
+    *("q", "q_stride", "out", "out_stride"), *CACHE, *("group", "window", "counter", "scale_f32", "slopes", "sinks", "chunk", "cap_f32")
+)
+
+# Mixture of experts.  A choice is f32[2 * used]: numbers of the chosen experts, then their weights.
+ROUTE = operation(*XY, "experts", "used", "bias", "groups", "groups_used", "normalise", "factor_f32")
+MIX = operation(*XY, "y", "y_stride", "size", "groups", "sums")
+# x: rows for `dot` (quantised one by one, or f32), x_part bytes apart for each chosen expert; bias: f32[experts][rows] or 0.
+EXPERT_LINEAR = operation(
+    *(*XY, "x_part", "y", "y_stride", "w", "row_bytes", "expert_bytes", "rows", "cols", "bias", "dot", "used", "counter", "chunk")
+)

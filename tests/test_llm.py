@@ -320,6 +320,8 @@ def test_loading_and_closing_leaks_nothing(load):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_no_noise_at_the_interpreters_exit(paths, backend):
+    with LLM(paths["llama"], backend=backend):
+        pass  # its kernels are built, if they were not
     arguments = f"{str(paths['llama'])!r}, backend={backend!r}"
     code = f"import edgeinfer; m = edgeinfer.LLM({arguments}); s = m.stream('a'); next(s)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

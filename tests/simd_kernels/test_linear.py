@@ -166,9 +166,9 @@ def test_embed(kernels, kind, threads):
     each = layout.scratch_bytes(8, kernels.tier.tile_rows, 512)
     scratch = guarded(np.full(each * threads, 255, np.uint8))
     out = padded_rows(np.full((5, 512), np.nan, np.float32))
-    step = write(record.STEP, ids=ids, scratch=scratch, scratch_bytes=each)
+    step = write(record.STEP, scratch=scratch, scratch_bytes=each)
     fields = {
-        "table": table, "row_bytes": table.shape[1], "cols": 512, "group": layout.group(kind), "scale_f32": 1.5,
+        "numbers": ids, "table": table, "row_bytes": table.shape[1], "cols": 512, "group": layout.group(kind), "scale_f32": 1.5,
         "unpack": kernels.address(f"unpack.{kind}"),
     }  # fmt: skip
     kernel = f"embed.{'float' if kind in FLOATS else 'quantised'}"
@@ -183,8 +183,8 @@ def test_embed(kernels, kind, threads):
 def test_embed_of_float_tables_of_any_width(kernels, kind, cols):
     table, out = guarded(random_rows(np.random.default_rng(0), kind, 4, cols)), guarded(np.zeros((1, cols), np.float32))
     ids = np.array([3])
-    step = write(record.STEP, ids=ids)
+    step = write(record.STEP)
     unpack = kernels.address(f"unpack.{kind}")
-    fields = {"table": table, "row_bytes": table.shape[1], "cols": cols, "group": 32, "scale_f32": 1.0}
+    fields = {"numbers": ids, "table": table, "row_bytes": table.shape[1], "cols": cols, "group": 32, "scale_f32": 1.0}
     kernels.operate("embed.float", record.EMBED, 1, 1, step, out=out, unpack=unpack, **fields)
     assert (out == dequantize(table[3:], kind)).all()

@@ -72,13 +72,13 @@ def test_activations_far_out_and_not_finite(kernels, name, act):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_softcap(kernels, width):
     x = numbers(3, width) * 60
-    got = rowwise(kernels, "softcap", record.SOFTCAP, x, cap_f32=30.0)
+    got = rowwise(kernels, "softcap", record.UNARY, x, a_f32=30.0)
     assert close(got, 30 * np.tanh(x.astype(np.float64) / 30), 4e-6).all()
 
 
 def test_softcap_of_what_is_not_finite(kernels):
     x = np.array([[np.inf, -np.inf, np.nan]], np.float32)
-    got = rowwise(kernels, "softcap", record.SOFTCAP, x, cap_f32=30.0)[0]
+    got = rowwise(kernels, "softcap", record.UNARY, x, a_f32=30.0)[0]
     assert got[:2].tolist() == [30, -30] and np.isnan(got[2])
 
 
