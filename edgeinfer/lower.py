@@ -33,6 +33,7 @@ class Buffer:
     base: Buffer | None = None
     offset: int = 0
     logits: bool = False  # written to where the caller of the step wants them
+    tiled: bool = False  # rows of a tile lie interwoven: where a row begins follows from the tile, not from the stride
 
     @property
     def root(self) -> Buffer:
@@ -352,7 +353,7 @@ class Lowering:
         return self.quantised[number]
 
     def quantised_part(self, x: Buffer, width: int) -> Buffer:
-        out = Buffer(layout.activation_bytes(width))
+        out = Buffer(layout.activation_bytes(width), tiled=True)
         self.append("quantise", record.QUANTISE, {"width": width, "groups": 1}, {"x": x}, out)
         return out
 
@@ -405,24 +406,26 @@ class Lowering:
 
 
 def place(nodes: list[Node]) -> list[int]:
-    """Give every buffer a slot of memory; slots are used again when their buffer is done.  Returns the slots' strides."""
+    """Give every buffer a slot of memory; slots are used again when their buffer is done.  Returns the slots' strides.
+
+    Tiled buffers have slots of their own kind: in one used for both kinds, a worker's own rows would be others' as well."""
     for number, node in enumerate(nodes):
         for buffer in (*node.reads.values(), *node.writes.values()):
             buffer.root.last = number
-    slots: list[int] = []
+    slots: list[tuple[int, bool]] = []
     free: list[int] = []
     for number, node in enumerate(nodes):
         for buffer in (b.root for b in node.writes.values()):
             if buffer.slot < 0 and buffer.stride and not buffer.logits:
-                fitting = [slot for slot in free if slots[slot] == buffer.stride]
+                fitting = [slot for slot in free if slots[slot] == (buffer.stride, buffer.tiled)]
                 buffer.slot = fitting[0] if fitting else len(slots)
                 if fitting:
                     free.remove(buffer.slot)
                 else:
-                    slots.append(buffer.stride)
+                    slots.append((buffer.stride, buffer.tiled))
         done = {b.root.slot for b in (*node.reads.values(), *node.writes.values()) if b.root.last == number}
         free.extend(sorted(done - {-1}))
-    return slots
+    return [stride for stride, _ in slots]
 
 
 def mark_waits(nodes: list[Node]) -> None:
