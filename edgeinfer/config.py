@@ -14,6 +14,7 @@ from edgeinfer.formats.gguf import GgufFile
 MAX_LAYERS = 1024
 MAX_WIDTH = 2**24  # of any vector or table in a model; a product of a few stays exact everywhere
 MAX_HEAD_DIM = 2**14  # RoPE has a frequency for each pair, made before the tensors' shapes are looked at
+MAX_HEADS = 2**14
 MAX_CONTEXT = 2**31 - 1  # positions are int32
 UNSTATED_CONTEXT = 2048  # taken when the file says 0, which means that it does not know
 MIN_ROPE_BASE = 2.0  # models have 10,000 and more; at 1 all pairs would turn alike
@@ -185,6 +186,8 @@ def _counts(keys: Keys, layers: int) -> tuple[tuple[int, int, int], ...]:
     """Heads, kv heads and width of the feed-forward of each layer.  Only recurrent models may do without them."""
     least = 0 if any(map(keys.has, RECURRENT)) else 1
     heads = keys.integers("attention.head_count", layers, least=least)
+    if max(heads) > MAX_HEADS:
+        raise FormatError(f"{keys.arch}.attention.head_count is {max(heads)}, must be in {least}..{MAX_HEADS}")
     kv_heads = keys.integers("attention.head_count_kv", layers, max(heads), least)
     if not keys.has("attention.head_count_kv"):
         kv_heads = heads

@@ -42,7 +42,10 @@ def trace(file: GgufFile, n_ctx: int | None = None) -> Plan:
     config = model_config.read(file)
     _check_layers(config, file.tensors)
     b = Builder(config, keys, config.context if n_ctx is None else n_ctx)
-    logits = forward(b)
+    try:
+        logits = forward(b)
+    except ArithmeticError as error:  # such as a division by a count of 0
+        raise FormatError(f"no {config.arch} model can have the numbers this file states: {error}") from None
     b.finish()
     if logits != b.ops[-1].out or logits.width != config.vocab:
         raise AssertionError(f"the file of {config.arch} in models/ must end with the logits, {config.vocab} wide")

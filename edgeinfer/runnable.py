@@ -5,7 +5,8 @@ from __future__ import annotations
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.plan import Plan
 
-WITHOUT_KERNEL = ("shift", "conv", "ssm", "wkv", "delta")  # what keeps a state from token to token
+STATES = ("shift", "conv", "ssm", "wkv", "delta")  # what keeps a state from token to token
+WITHOUT_KERNEL = (*STATES, "dot", "sparsify", "pick")
 
 
 def check(plan: Plan) -> None:

@@ -26,4 +26,4 @@ def forward(b: Builder) -> Value:
 def scaled(b: Builder, x: Value, name: str, width: int) -> Value:
     """The linear layer `name` times its scale, where it has one."""
     y = b.linear(x, name, width)
-    return b.times(y, name, "scale") if b.has(name, "scale") else y
+    return b.times(y, f"{name}.scale") if b.has(name, "scale") else y

@@ -4,12 +4,9 @@ Sources: https://arxiv.org/abs/2503.19786, and llama.cpp's gemma3 for what GGUF 
 as 1 + w.
 """
 
-from edgeinfer import rope
-from edgeinfer.config import MIN_ROPE_BASE
 from edgeinfer.plan import Builder, Value
 
 PERIOD = 6  # every sixth layer is global, unless the file says otherwise
-LOCAL_ROPE_BASE = 10_000.0  # of the sliding-window layers, which are not scaled either
 LAYERS_OF_27B = 62  # the one size that scales scores by dim / heads and not by the width of a head
 
 
@@ -17,8 +14,7 @@ def forward(b: Builder) -> Value:
     c = b.config
     window = b.keys.integer("attention.sliding_window", 0, least=0)
     period = b.keys.integer("attention.sliding_window_pattern", PERIOD, least=0)
-    local_base = b.keys.number("rope.freq_base_swa", LOCAL_ROPE_BASE, least=MIN_ROPE_BASE)
-    global_rope, local_rope = b.model_rope("halves"), rope.plain(c.rope_dim, local_base, "halves")
+    global_rope, local_rope = b.model_rope("halves"), b.local_rope()
     scale = ((c.dim / c.heads) if c.layers == LAYERS_OF_27B else c.key_dim) ** -0.5
     x = b.embed(scale=c.dim**0.5)
     for layer in b.layers():

@@ -19,4 +19,4 @@ def forward(b: Builder) -> Value:
 
 
 def normed(b: Builder, x: Value, name: str) -> Value:
-    return b.plus(b.norm(x, name), name, "bias")
+    return b.plus(b.norm(x, name), f"{name}.bias")

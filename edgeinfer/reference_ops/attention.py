@@ -29,7 +29,8 @@ def rope(op: Op, step: Step, x: Array) -> Array:
 
 def temper(op: Op, step: Step, x: Array) -> Array:
     floors = (step.positions() + op.attrs["offset"]) // op.attrs["floor"]
-    return x * (1 + op.attrs["scale"] * np.log1p(floors)).astype(np.float32)[:, None]
+    factors: Array = (1 + op.attrs["scale"] * np.log1p(floors)).astype(np.float32)
+    return x * factors[:, None]
 
 
 def attend(op: Op, step: Step, q: Array, *kv: Array) -> Array:

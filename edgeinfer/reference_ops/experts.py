@@ -38,7 +38,8 @@ def best_groups(op: Op, ranks: Array) -> Array:
 
 def softmax(x: Array) -> Array:
     weights: Array = np.exp(x - x.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights
 
 
 def expert_linear(op: Op, step: Step, x: Array, choice: Array) -> Array:
@@ -54,9 +55,13 @@ def expert_linear(op: Op, step: Step, x: Array, choice: Array) -> Array:
     return out.reshape(len(x), op.out.width)
 
 
+def pick(op: Op, step: Step, choice: Array) -> Array:
+    return step.weights[op.weights[0]][choice[:, : op.out.width].astype(np.int64)]
+
+
 def mix(op: Op, step: Step, x: Array, w: Array) -> Array:
     sums = groups(w, op.attrs["parts"]) @ parts(x, op.attrs["parts"])
     return sums.reshape(len(x), op.out.width)
 
 
-OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (route, expert_linear, mix)}
+OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (route, expert_linear, pick, mix)}

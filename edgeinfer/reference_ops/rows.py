@@ -44,8 +44,8 @@ def _weighted(op: Op, step: Step, y: Array) -> Array:
 
 def l2_norm(op: Op, step: Step, x: Array) -> Array:
     y = groups(x, op.attrs["size"])
-    length: Array = np.sqrt(np.square(y).sum(axis=-1, keepdims=True))
-    return (y / np.maximum(length, np.float32(op.attrs["eps"]))).reshape(x.shape)
+    length: Array = np.maximum(np.sqrt(np.square(y).sum(axis=-1, keepdims=True)), np.float32(op.attrs["eps"]))
+    return (y / length).reshape(x.shape)
 
 
 def linear(op: Op, step: Step, x: Array) -> Array:
@@ -138,11 +138,22 @@ def mul(op: Op, step: Step, x: Array, y: Array) -> Array:
 
 
 def plus(op: Op, step: Step, x: Array) -> Array:
-    return x + step.weights[op.weights[0]]
+    return x + step.weights[op.weights[0]].reshape(-1)
 
 
 def times(op: Op, step: Step, x: Array) -> Array:
     return x * step.weights[op.weights[0]].reshape(-1)
+
+
+def dot(op: Op, step: Step, x: Array, y: Array) -> Array:
+    sums: Array = parts(x * y, op.out.width).sum(axis=-1)
+    return sums
+
+
+def sparsify(op: Op, step: Step, x: Array) -> Array:
+    mean = x.mean(axis=-1, keepdims=True)
+    deviation = x.std(axis=-1, ddof=1, keepdims=True)
+    return relu(x - mean - np.float32(op.attrs["deviations"]) * deviation)
 
 
 def scale(op: Op, step: Step, x: Array) -> Array:
@@ -165,7 +176,11 @@ def outputs(op: Op, step: Step, x: Array) -> Array:
 
 
 FUNCTIONS = (silu, gelu, relu, relu2, sigmoid, softplus, xielu)
-ACTIVATIONS: dict[str, Callable[..., Array]] = {f.__name__: f for f in FUNCTIONS} | {"tanh": np.tanh, "exp": np.exp}
+ACTIVATIONS: dict[str, Callable[..., Array]] = {f.__name__: f for f in FUNCTIONS} | {
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+}
 LAYERS = (embed, positions, norm, layer_norm, l2_norm, linear, head_linear, activate, gated, outputs)
-ARITHMETIC = (split, join, repeat, add, mul, plus, times, scale, clamp, softcap)
+ARITHMETIC = (split, join, repeat, add, mul, plus, times, dot, sparsify, scale, clamp, softcap)
 OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (*LAYERS, *ARITHMETIC)}

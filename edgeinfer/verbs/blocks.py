@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from edgeinfer import rope
+from edgeinfer.config import MIN_ROPE_BASE
 from edgeinfer.errors import FormatError
 from edgeinfer.op import Value
-from edgeinfer.rope import Pairs, Rope, of_model
+from edgeinfer.rope import Pairs, Rope
 from edgeinfer.verbs.attention import Attention
 from edgeinfer.verbs.experts import Experts, Router
 from edgeinfer.verbs.recurrence import Recurrence
 from edgeinfer.verbs.rows import Rows
 
+LOCAL_ROPE_BASE = 10_000.0
 ROUTER_GATES = {1: "softmax", 2: "sigmoid", 3: "chosen"}  # by the number in expert_gating_func
 
 
@@ -30,14 +33,25 @@ class Builder(Rows, Attention, Experts, Recurrence):
         period = self.keys.integer(key, period, least=0)
         return tuple(period == 0 or (layer + 1) % period != 0 for layer in range(layers))
 
+    def shared_kv(self, layer: int, own: int, kinds: tuple[bool, ...]) -> int | None:
+        """The layer whose K and V `layer` reads: None for its own, which the first `own` layers have; for the others
+        the last of those that is of its kind.  Their tensors for K and V, if there are any, are not used."""
+        if layer < own:
+            return None
+        self.ignore("attn_k", "attn_v", "attn_k_norm")
+        alike = [other for other in range(own) if kinds[other] == kinds[layer]]
+        if not alike:
+            raise FormatError(f"{self.config.arch}: layer {layer} shares K and V, but no earlier layer is of its kind")
+        return alike[-1]
+
     def model_rope(self, pairs: Pairs) -> Rope:
         """The RoPE that the file's keys and frequency factors (rope_freqs, or LongRoPE's two) describe."""
         has_long, has_short = self.has("rope_factors_long"), self.has("rope_factors_short")
         if has_long or has_short:
             size = "long" if self.n_ctx > self.config.rope_context else "short"
-            return of_model(self.config, pairs, self.factors(f"rope_factors_{size}"))
+            return rope.of_model(self.config, pairs, self.factors(f"rope_factors_{size}"))
         factors = self.factors("rope_freqs") if self.has("rope_freqs") else None
-        return of_model(self.config, pairs, factors)
+        return rope.of_model(self.config, pairs, factors)
 
     def factors(self, name: str) -> np.ndarray | None:
         """Divisors of the frequencies, [pairs]; None where they are missing, which `finish` reports."""
@@ -49,6 +63,11 @@ class Builder(Rows, Attention, Experts, Recurrence):
         if wrong.size:
             raise FormatError(f"tensor {full} holds a factor of {wrong[0]:g}, by which no frequency can be divided")
         return factors
+
+    def local_rope(self, dim: int | None = None) -> Rope:
+        """The RoPE of Gemma's sliding-window layers: a base of its own, and never scaled."""
+        base = self.keys.number("rope.freq_base_swa", LOCAL_ROPE_BASE, least=MIN_ROPE_BASE)
+        return rope.plain(self.config.rope_dim if dim is None else dim, base, "halves")
 
     def qkv(self, h: Value) -> tuple[Value, Value, Value]:
         """Q, K and V of `h`, from attn_q, attn_k and attn_v or from attn_qkv that stacks them."""
@@ -96,7 +115,10 @@ class Builder(Rows, Attention, Experts, Recurrence):
         else:
             h = self.activate(self.expert_linear(h, choice, "ffn_up_exps", count, width), act)
         h = self.expert_linear(h, choice, "ffn_down_exps", count, self.config.dim, each=True)
-        return self.mix(h, self.split(choice, router.used, router.used), router.used)
+        weights = self.split(choice, router.used, router.used)
+        if self.has("ffn_down_exps", "scale"):
+            weights = self.mul(weights, self.pick(choice, "ffn_down_exps.scale", count))
+        return self.mix(h, weights, router.used)
 
     def moe(self, h: Value, act: str, gate: str = "softmax", normalise: bool = False) -> Value:
         """The feed-forward of a layer: dense where it has no ffn_gate_inp, else experts by the model's router.

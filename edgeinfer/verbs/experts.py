@@ -49,6 +49,10 @@ class Experts(Tracer):
         weights += self._optional(f"{name}.bias", experts, width)
         return self._emit("expert_linear", used * width, (x, choice), weights, used=used, each=each)
 
+    def pick(self, choice: Value, tensor: str, experts: int) -> Value:
+        """The chosen experts' numbers from a vector with one for each; the tensor is given with its ending."""
+        return self._emit("pick", choice.width // 2, (choice,), self._tensor(tensor, (experts,)))
+
     def mix(self, x: Value, w: Value, parts: int) -> Value:
         """Weighted sums of the `parts` equal parts of x.
 

@@ -40,7 +40,7 @@ class Recurrence(Tracer):
         For each head, with u from the tensor `bonus`: y = (S + (u * k) v^T)^T r, then S <- diag(w) S + k v^T.
         """
         expect(r.width == k.width == v.width == w.width, f"wkv of {r.width}, {k.width}, {v.width}, {w.width}")
-        weights = self._tensor(f"{bonus}.weight", (r.width,), (heads, r.width // heads))
+        weights = self._numbers(f"{bonus}.weight", r.width)
         return self._emit("wkv", r.width, (r, k, v, w), weights, heads=heads)
 
     def delta(self, q: Value, k: Value, v: Value, w: Value, a: Value, b: Value, heads: int) -> Value:

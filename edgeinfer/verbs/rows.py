@@ -9,7 +9,7 @@ from edgeinfer.op import Value
 from edgeinfer.verbs.tracer import Tracer, expect
 
 GATES = ("silu", "gelu", "relu", "oss")
-ACTIVATIONS = ("silu", "gelu", "relu", "relu2", "sigmoid", "tanh", "softplus", "exp", "xielu")
+ACTIVATIONS = ("silu", "gelu", "relu", "relu2", "sigmoid", "tanh", "softplus", "exp", "sqrt", "xielu")
 
 
 class Rows(Tracer):
@@ -94,14 +94,22 @@ class Rows(Tracer):
         expect(x.width % y.width == 0, f"mul of {x.width} and {y.width}")
         return self._emit("mul", x.width, (x, y))
 
-    def plus(self, x: Value, name: str, ending: str = "weight") -> Value:
-        """x + w, a vector as wide as x."""
-        return self._emit("plus", x.width, (x,), self._tensor(f"{name}.{ending}", (x.width,)))
+    def plus(self, x: Value, tensor: str) -> Value:
+        """x + w, the tensor, given with its ending, that holds as many numbers as x is wide."""
+        return self._emit("plus", x.width, (x,), self._numbers(tensor, x.width))
 
-    def times(self, x: Value, name: str, ending: str = "weight") -> Value:
-        """x * w, a vector as wide as x or a single number."""
-        shapes = (x.width,), (1,), (1, 1, x.width)
-        return self._emit("times", x.width, (x,), self._tensor(f"{name}.{ending}", *shapes))
+    def times(self, x: Value, tensor: str) -> Value:
+        """x * w, the tensor, given with its ending, that holds as many numbers as x is wide or one."""
+        return self._emit("times", x.width, (x,), self._numbers(tensor, x.width, 1))
+
+    def dot(self, x: Value, y: Value, groups: int = 1) -> Value:
+        """Sum of x * y over each of `groups` equal groups of columns: groups wide."""
+        expect(x.width == y.width and x.width % groups == 0, f"dot of {x.width} and {y.width} in {groups}")
+        return self._emit("dot", groups, (x, y))
+
+    def sparsify(self, x: Value, deviations: float) -> Value:
+        """relu(x - mean - deviations * standard deviation), both of the row: only its largest numbers remain."""
+        return self._emit("sparsify", x.width, (x,), deviations=deviations)
 
     def scale(self, x: Value, factor: float) -> Value:
         """x * factor; x itself where that is 1."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,6 +91,12 @@ class Tracer:
             )
         return (name,)
 
+    def _numbers(self, name: str, *counts: int) -> tuple[str, ...]:
+        """The full name of a tensor of any shape that holds one of `counts` numbers."""
+        tensor = self._tensors.get(self._full(name))
+        shape = () if tensor is None else tuple(tensor.shape)
+        return self._tensor(name, shape if math.prod(shape) in counts else counts[:1])
+
     def _emit(
         self, kind: str, width: int, ins: tuple[Value, ...] = (), weights: tuple[str, ...] = (), **attrs: Any
     ) -> Value:
@@ -99,9 +106,9 @@ class Tracer:
 
 
 def expect(true: bool, what: str) -> None:
-    """Widths that do not fit are a fault of the architecture file, not of the model file."""
+    """Raise FormatError unless true: the file's numbers contradict each other, as `what` says."""
     if not true:
-        raise AssertionError(f"an architecture asked for a {what}")
+        raise FormatError(f"the model's numbers do not fit together: {what}")
 
 
 def _listed(names: list[str]) -> str:
