@@ -22,7 +22,7 @@ from functools import lru_cache
 import llvmlite.binding as llvm
 
 from edgeinfer.formats import grids
-from edgeinfer.simd_kernels.cpu import Tier
+from edgeinfer.simd_kernels.cpu import Tier, triple
 
 _lock = threading.Lock()
 _linked: dict[str, Linked] = {}  # by tier
@@ -139,7 +139,7 @@ def announced(count: int, tier: Tier) -> Iterator[None]:
 def sources_hash(tier: Tier) -> str:
     """Of everything the object code depends on."""
     here = pathlib.Path(__file__).parent
-    digest = hashlib.sha256(repr((tier, llvm.llvm_version_info, llvm.get_default_triple(), sys.byteorder)).encode())
+    digest = hashlib.sha256(repr((tier, llvm.llvm_version_info, triple(tier), sys.byteorder)).encode())
     for path in sorted([*here.glob("*.py"), *here.glob("quants/*.py"), pathlib.Path(grids.__file__)]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
