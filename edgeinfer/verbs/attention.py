@@ -55,8 +55,9 @@ class Attention(Tracer):
         expect(heads > 0 and q.width % heads == 0, f"attend with {heads} heads of {q.width}")
         key_dim = q.width // heads
         if k is None or v is None:
-            source = next(op for op in self.ops if op.kind == "attend" and op.attrs["layer"] == layer).attrs
-            kv_heads, value_dim = source["kv_heads"], source["value_dim"]
+            sources = [op.attrs for op in self.ops if op.kind == "attend" and op.attrs["layer"] == layer]
+            expect(bool(sources) and sources[0]["key_dim"] == key_dim, f"attend over the K and V of layer {layer}")
+            kv_heads, value_dim = sources[0]["kv_heads"], sources[0]["value_dim"]
             ins: tuple[Value, ...] = (q,)
         else:
             kv_heads, ins = k.width // key_dim, (q, k, v)

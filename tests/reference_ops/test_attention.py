@@ -1,0 +1,102 @@
+"""Rotation, temperature and attention against numbers worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from edgeinfer.backend import Chunk
+from edgeinfer.plan import Op, Value
+from edgeinfer.reference_ops import OPS
+from edgeinfer.reference_ops.step import Held, Step, Weights
+from edgeinfer.rope import Rope
+from tests.reference_ops.one_op import run
+
+
+def test_rope_turns_adjacent_pairs_or_halves_and_passes_the_rest():
+    # at position 1 the first pair turns a quarter, the second a half
+    for pairs, x, turned in (
+        ("adjacent", [1, 2, 3, 4, 5], [-2, 1, -3, -4, 5]),
+        ("halves", [1, 2, 3, 4, 5], [-3, -2, 1, -4, 5]),
+    ):
+        rope = Rope((math.pi / 2, math.pi), 1.0, pairs)
+        first, second = run("rope", [x, x], chunks=((2, 0),), rope=rope, head_dim=5, start=0)
+        assert first == x and second == pytest.approx(turned, abs=1e-6)
+
+
+def test_rope_scale_lengthens_only_what_turns():
+    rope = Rope((1.0,), 2.0, "halves")
+    assert run("rope", [[1, 2, 3, 4, 5, 6]], rope=rope, head_dim=3, start=0) == [[2, 4, 3, 8, 10, 6]]
+
+
+def attend(q, k, v, **attrs):
+    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": ()}
+    sizes = plain | {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1} | attrs
+    return run("attend", q, k, v, width=sizes["heads"] * sizes["value_dim"], chunks=((len(q), 0),), **sizes)
+
+
+def test_attention_weighs_values_by_softmax_and_sees_no_future():
+    log = math.log(3)  # scores 0 and ln 3: weights 1/4 and 3/4
+    assert attend([[1], [1]], [[0], [log]], [[8], [4]]) == pytest.approx(np.array([[8], [5]]))
+    assert attend([[2], [2]], [[0], [log]], [[8], [4]], scale=0.5) == pytest.approx(np.array([[8], [5]]))
+
+
+def test_a_window_forgets_what_lies_its_length_behind():
+    x = [[0]] * 4
+    assert attend(x, x, [[8], [4], [2], [0]], window=2) == [[8], [6], [3], [1]]
+
+
+def test_heads_of_a_group_share_keys_and_values():
+    q, k, v = [[0, 0, 0, 0]], [[0, 0]], [[1, 2, 3, 4]]
+    assert attend(q, k, v, heads=4, kv_heads=2, value_dim=2) == [[1, 2, 1, 2, 3, 4, 3, 4]]
+
+
+def test_large_positions_turn_exactly():
+    # a whole turn in 8 positions: position 80,001 is position 1
+    rope = Rope((math.pi / 4,), 1.0, "halves")
+    op = Op("rope", Value(1, 2), (Value(0, 2),), (), {"rope": rope, "head_dim": 2, "start": 0})
+    far = Step(Weights({}), [Chunk(0, [0], 1)], [Held(length=80_001)])
+    assert OPS["rope"](op, far, np.array([[1, 0]], np.float32)) == pytest.approx(np.array([[0.5**0.5] * 2]), abs=1e-6)
+
+
+def test_rope_may_begin_inside_a_head():
+    rope = Rope((math.pi / 2,), 1.0, "halves")
+    first, second = run("rope", [[9, 1, 2, 8, 3, 4]] * 2, chunks=((2, 0),), rope=rope, head_dim=3, start=1)
+    assert first == [9, 1, 2, 8, 3, 4] and second == pytest.approx([9, -2, 1, 8, -4, 3], abs=1e-6)
+
+
+def test_temper_grows_with_every_full_floor_of_positions():
+    held = [Held(length=5)]  # positions 5 and 6, with offset 1: 6 / 7 and 7 / 7
+    first, second = run("temper", [[2], [2]], chunks=((2, 0),), held=held, scale=0.5, floor=7, offset=1)
+    assert first == [2] and second == pytest.approx([2 * (1 + 0.5 * math.log(2))])
+
+
+def test_a_cap_bends_scores():
+    capped = math.tanh(3)  # of the score 3 with cap 1: weights e^0 to e^tanh(3)
+    share = math.exp(capped) / (1 + math.exp(capped))
+    assert attend([[1], [1]], [[0], [3]], [[0], [8]], cap=1.0)[1] == pytest.approx([8 * share])
+
+
+def test_slopes_lower_the_scores_of_what_lies_behind():
+    share = 1 / (1 + math.exp(-0.5))  # of the newest of two equal keys, the other one position behind
+    assert attend([[0], [0]], [[0], [0]], [[0], [8]], slopes=(0.5,))[1] == pytest.approx([8 * share])
+
+
+def test_a_chunk_sees_nothing_of_the_one_before():
+    x = [[0]] * 5
+    assert attend(x, x, [[8], [4], [2], [0], [6]], chunk=2) == [[8], [6], [2], [1], [6]]
+
+
+def test_sinks_take_weight_and_give_nothing():
+    x = [[0]]
+    sized = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": ()}
+    sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
+    assert run("attend", x, x, [[8]], weights=[[math.log(3)]], **sized) == pytest.approx(np.array([[2]]))
+
+
+def test_without_keys_attention_is_over_those_of_an_earlier_op():
+    sized = {"layer": 3, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": ()}
+    sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
+    held = [Held()]
+    assert run("attend", [[0]], [[0]], [[8]], held=held, **sized) == [[8]]
+    assert run("attend", [[1]], held=held, **sized) == [[8]]

@@ -1,0 +1,46 @@
+"""Verbs of attention: sizes that come from widths, and slopes."""
+
+import pytest
+
+from edgeinfer.errors import FormatError
+from edgeinfer.verbs.attention import Scores, alibi_slopes
+
+
+def test_slopes_are_a_geometric_series_and_a_finer_one_for_the_rest():
+    assert alibi_slopes(4, 8.0) == (1 / 4, 1 / 16, 1 / 64, 1 / 256)
+    assert alibi_slopes(6, 8.0) == pytest.approx((1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8))
+    assert alibi_slopes(4, 0.0) == ()
+
+
+def test_heads_of_k_and_v_come_from_their_widths(builder):
+    b = builder()
+    q = b.embed()
+    k, v = b.split(q, 0, 16), b.split(q, 0, 24)
+    assert b.attend(q, k, v, 0).width == 4 * 24
+    sizes = {"heads": 4, "kv_heads": 1, "key_dim": 16, "value_dim": 24, "scale": 0.25}
+    assert sizes.items() <= b.ops[-1].attrs.items()
+
+
+def test_attention_may_be_over_an_earlier_layer(builder):
+    b = builder()
+    q = b.embed()
+    b.attend(q, b.split(q, 0, 32), b.split(q, 0, 32), 0)
+    again = b.attend(q, None, None, 0, window=8)
+    assert again.width == 64 and b.ops[-1].ins == (q,) and b.ops[-1].attrs["window"] == 8
+    with pytest.raises(FormatError, match="do not fit together: attend"):
+        b.attend(q, None, None, 1)
+
+
+def test_sinks_are_one_for_each_head(builder, tensors):
+    b = builder(tensors(sinks__weight=(4,)))
+    q = b.embed()
+    b.attend(q, q, q, 0, scores=Scores(sinks="sinks", max_bias=8.0))
+    assert b.ops[-1].weights == ("sinks.weight",) and len(b.ops[-1].attrs["slopes"]) == 4
+
+
+@pytest.mark.parametrize("widths", [(60, 32, 32), (64, 8, 32), (64, 48, 48), (64, 32, 33)])
+def test_heads_that_do_not_fit_are_named(builder, widths):
+    b = builder()
+    q, k, v = (b.split(b.embed(), 0, width) for width in widths)
+    with pytest.raises(FormatError, match="do not fit together: attend"):
+        b.attend(q, k, v, 0)

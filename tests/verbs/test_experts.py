@@ -1,0 +1,33 @@
+"""Verbs of a mixture of experts."""
+
+import pytest
+
+from edgeinfer.errors import FormatError
+from edgeinfer.verbs.experts import Router
+
+
+def test_a_choice_is_numbers_and_weights(builder, tensors):
+    b = builder(tensors(probs__bias=(8,)))
+    scores = b.split(b.embed(), 0, 8)
+    assert b.route(scores, Router(used=3, bias="probs.bias")).width == 6
+    assert b.ops[-1].weights == ("probs.bias",) and "bias" not in b.ops[-1].attrs
+
+
+@pytest.mark.parametrize("router", [Router(0), Router(9), Router(2, groups=3), Router(2, groups=2, groups_used=3)])
+def test_routers_that_do_not_fit_are_named(builder, router):
+    b = builder()
+    with pytest.raises(FormatError, match="do not fit together: route"):
+        b.route(b.split(b.embed(), 0, 8), router)
+
+
+def test_widths_of_experts(builder, tensors):
+    b = builder(tensors(up__weight=(8, 24, 64), up__bias=(8, 24), down__weight=(8, 64, 24), scale__scale=(8,)))
+    x = b.embed()
+    choice = b.route(b.split(x, 0, 8), Router(3))
+    up = b.expert_linear(x, choice, "up", 8, 24)
+    assert up.width == 3 * 24 and b.ops[-1].weights == ("up.weight", "up.bias")
+    down = b.expert_linear(up, choice, "down", 8, 64, each=True)
+    assert down.width == 3 * 64 and b.pick(choice, "scale.scale", 8).width == 3
+    assert b.mix(down, b.split(choice, 3, 3), 3).width == 64
+    with pytest.raises(FormatError, match="do not fit together: mix"):
+        b.mix(x, choice, 3)

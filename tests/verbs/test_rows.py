@@ -1,0 +1,76 @@
+"""Verbs on single rows: the shapes of what they use and make."""
+
+import pytest
+
+from edgeinfer.errors import FormatError, UnsupportedError
+
+
+def test_norms_take_one_vector_or_one_for_each_group(builder, tensors):
+    b = builder(tensors(one__weight=(16,), all__weight=(64,), rows__weight=(4, 16), odd__weight=(5,)))
+    x = b.embed()
+    for name in ("one", "all", "rows"):
+        assert b.norm(x, name, 16).width == 64
+    with pytest.raises(FormatError, match="tensor odd.weight is 5, must be 16"):
+        b.norm(x, "odd", 16)
+    assert b.ops[-1].attrs == {"eps": b.config.eps, "size": 16}
+    assert b.layer_norm(x, None, eps=0.5).width == 64 and b.ops[-1].weights == () and b.ops[-1].attrs["eps"] == 0.5
+
+
+def test_a_layer_norm_has_a_bias_where_the_file_does(builder, tensors):
+    b = builder(tensors(a__weight=(64,), a__bias=(64,), b__weight=(64,)))
+    x = b.embed()
+    b.layer_norm(x, "a")
+    assert b.ops[-1].weights == ("a.weight", "a.bias")
+    b.layer_norm(x, "b")
+    assert b.ops[-1].weights == ("b.weight",)
+
+
+def test_a_linear_layer_one_wide_may_be_a_vector(builder, tensors):
+    b = builder(tensors(gate__weight=(64,), low__weight=(64, 64), base__weight=(64,)))
+    x = b.embed()
+    assert b.linear(x, "gate", 1).width == 1
+    b.linear(x, "low", 64, bias="base")
+    assert b.ops[-1].weights == ("low.weight", "base.weight")
+
+
+def test_widths_of_parts(builder, tensors):
+    b = builder(tensors(heads__weight=(4, 8, 16)))
+    x = b.embed()
+    assert b.head_linear(x, "heads", 4, 8).width == 32
+    assert b.split(x, 4, 8, 16).width == 32
+    assert b.join(x, b.split(x, 0, 4), groups=4).width == 68
+    assert b.repeat(x, 3, 16).width == 192
+    assert b.mul(x, b.split(x, 0, 4)).width == 64 and b.dot(x, x, 4).width == 4
+
+
+def test_positions_must_reach_as_far_as_the_context(builder, tensors):
+    edit = tensors(position_embd__weight=(256, 64))
+    assert builder(edit).positions("position_embd").width == 64
+    with pytest.raises(UnsupportedError, match="position_embd has 256 positions, fewer than a context of 300"):
+        builder(edit, n_ctx=300).positions("position_embd")
+
+
+def test_scaling_by_one_is_nothing(builder):
+    b = builder()
+    x = b.embed()
+    assert b.scale(x, 1.0) is x and b.scale(x, 2.0) is not x
+
+
+WRONG = {
+    "add": lambda b, x: b.add(x, b.split(x, 0, 3)),
+    "mul": lambda b, x: b.mul(x, b.split(x, 0, 3)),
+    "dot": lambda b, x: b.dot(x, x, 5),
+    "split": lambda b, x: b.split(x, 10, 8, 16),
+    "join": lambda b, x: b.join(x, b.split(x, 0, 3), groups=4),
+    "repeat": lambda b, x: b.repeat(x, 2, 5),
+    "norm": lambda b, x: b.norm(x, None, 5),
+    "head_linear": lambda b, x: b.head_linear(x, "output", 5, 1),
+    "gated": lambda b, x: b.gated(x, b.split(x, 0, 3), "silu"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
+def test_widths_that_do_not_fit_are_named(builder, wrong):
+    b = builder()
+    with pytest.raises(FormatError, match="do not fit together"):
+        wrong(b, b.embed())
