@@ -1,0 +1,64 @@
+"""Op kinds of attention."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgeinfer.errors import UnsupportedError
+from edgeinfer.lowering.nodes import Buffer, Node, Nodes
+from edgeinfer.plan import Op
+from edgeinfer.simd_kernels import layout, record
+
+
+class Attention(Nodes):
+    """A method for each op kind."""
+
+    def rope(self, op: Op) -> None:
+        rope, head_dim = op.attrs["rope"], op.attrs["head_dim"]
+        table = self.ropes.setdefault(rope, f"rope{len(self.ropes)}")
+        pairs, start = len(rope.frequencies), op.attrs["start"]
+        fields = {"heads": op.out.width // head_dim, "head_dim": head_dim, "start": start, "pairs": pairs, "table": 0}
+        self.emit(op, f"rope.{rope.pairs}", record.ROPE, fields, {"x": self.value(op, 0)}, {"table": table})
+
+    def temper(self, op: Op) -> None:
+        a = op.attrs
+        floors = (np.arange(self.cache.n_ctx) + a["offset"]) // a["floor"]
+        table = (1 + a["scale"] * np.log1p(floors)).astype(np.float32)
+        self.in_place(op, "temper", record.TEMPER, {"table": self.address(table)})
+
+    def attend(self, op: Op) -> None:
+        """Keys and values, if it has its own, go to the cache first."""
+        a, kv = op.attrs, self.cache.kv_type
+        for name in ("key_dim", "value_dim"):
+            if a[name] > layout.HEAD_ROOM:
+                raise UnsupportedError(
+                    f"attention heads of {a[name]} dims; the kernels have room for {layout.HEAD_ROOM}"
+                )
+        head_bytes, value_at = layout.head_layout(kv, a["key_dim"], a["value_dim"])
+        fields = {
+            "tables": 0,
+            "pool": self.cache.pools[a["layer"]].ctypes.data,
+            "block_bytes": head_bytes * a["kv_heads"],
+            "head_bytes": head_bytes,
+            "value_at": value_at,
+            **{name: a[name] for name in ("kv_heads", "key_dim", "value_dim")},
+        }
+        pool = self.cached.setdefault(a["layer"], Buffer(0))
+        helpers = {"tables": f"tables{self.cache.windows[a['layer']]}"}
+        if len(op.ins) == 3:
+            reads = {"k": self.value(op, 1), "v": self.value(op, 2)}
+            self.nodes.append(
+                Node(f"store.{kv}", record.STORE, dict(fields), reads, {"": pool}, self.rows, True, dict(helpers))
+            )
+        extras = {"cap": a["cap"], "slopes": a["slopes"], "sinks": op.weights, "chunk": a["chunk"]}
+        fields.update(
+            group=a["heads"] // a["kv_heads"],
+            window=a["window"],
+            chunk=a["chunk"],
+            scale_f32=a["scale"],
+            cap_f32=a["cap"],
+        )
+        fields["slopes"] = self.address(np.array(a["slopes"], np.float32)) if a["slopes"] else 0
+        fields["sinks"] = self.floats(op.weights[0]) if op.weights else 0
+        name = layout.attend_name(kv, [extra for extra, given in extras.items() if given])
+        self.emit(op, name, record.ATTEND, fields, {"q": self.value(op, 0), "": pool}, helpers, alone=False)

@@ -1,0 +1,64 @@
+"""Op kinds of a mixture of experts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgeinfer.lowering.nodes import Buffer, Nodes
+from edgeinfer.plan import Op
+from edgeinfer.simd_kernels import layout, record
+
+
+class Experts(Nodes):
+    """A method for each op kind."""
+
+    def route(self, op: Op) -> None:
+        a, experts = op.attrs, op.ins[0].width
+        bias = (
+            np.ascontiguousarray(self.plan.tensors[op.weights[0]].float32())
+            if op.weights
+            else np.zeros(experts, np.float32)
+        )
+        names = ("used", "groups", "groups_used")
+        fields = {
+            "experts": experts,
+            "bias": self.address(bias),
+            "normalise": int(a["normalise"]),
+            "factor_f32": a["scale"],
+        }
+        kernel, reads = f"route.{a['gate']}", {"x": self.value(op, 0)}
+        self.emit(op, kernel, record.ROUTE, {**fields, **{n: a[n] for n in names}}, reads, alone=False)  # uses scratch
+
+    def expert_linear(self, op: Op) -> None:
+        tensor, used = self.plan.tensors[op.weights[0]], op.attrs["used"]
+        _, width, cols = tensor.shape
+        parts = used if op.attrs["each"] else 1
+        x, part = self.value(op, 0), 4 * cols
+        if tensor.type.name not in layout.FLOATS:
+            part = layout.activation_bytes(cols)
+            out = Buffer(part * parts)
+            self.append(
+                "quantise.rows", record.QUANTISE, {"width": cols, "groups": parts, "out_stride": part}, {"x": x}, out
+            )
+            x = out
+        row_bytes = tensor.type.row_bytes(cols)
+        fields = {
+            "x_part": part if parts > 1 else 0,
+            "w": self.address(tensor.data),
+            "row_bytes": row_bytes,
+            "expert_bytes": row_bytes * width,
+            "rows": width,
+            "cols": cols,
+            "bias": self.floats(op.weights[1]) if len(op.weights) > 1 else 0,
+            "used": used,
+            "chunk": self.chunk(width, row_bytes),
+        }
+        reads = {"x": x, "y": self.value(op, 1)}
+        self.emit(
+            op, "expert_linear", record.EXPERT_LINEAR, fields, reads, {"dot": f"dot.{tensor.type.name}"}, alone=False
+        )
+
+    def mix(self, op: Op) -> None:
+        parts = op.attrs["parts"]
+        fields = {"size": op.ins[0].width // parts, "groups": parts, "sums": op.ins[1].width // parts}
+        self.emit(op, "mix", record.MIX, fields, {"x": self.value(op, 0), "y": self.value(op, 1)})

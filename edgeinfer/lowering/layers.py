@@ -1,0 +1,100 @@
+"""Op kinds of layers: embeddings, norms, linear layers, the choice of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgeinfer.formats.gguf import Tensor
+from edgeinfer.lowering.nodes import Buffer, Nodes
+from edgeinfer.plan import Op
+from edgeinfer.simd_kernels import layout, record
+
+
+class Layers(Nodes):
+    """A method for each op kind."""
+
+    def embed(self, op: Op) -> None:
+        self.table(op, "ids", op.attrs["scale"])
+
+    def positions(self, op: Op) -> None:
+        self.table(op, "positions", 1.0)
+
+    def table(self, op: Op, numbers: str, scale: float) -> None:
+        """Rows of a table by the numbers the step has for its tokens."""
+        tensor = self.plan.tensors[op.weights[0]]
+        floating = tensor.type.name in layout.FLOATS
+        fields = {
+            "numbers": 0,
+            "table": self.address(tensor.data),
+            "row_bytes": tensor.nbytes // tensor.shape[0],
+            "cols": tensor.shape[1],
+            "group": layout.group(tensor.type.name),
+            "scale_f32": scale,
+        }
+        helpers = {"unpack": f"unpack.{tensor.type.name}", "numbers": numbers}
+        kernel = f"embed.{'float' if floating else 'quantised'}"
+        self.emit(op, kernel, record.EMBED, fields, {}, helpers, alone=False)  # as it uses its worker's scratch
+
+    def norm(self, op: Op) -> None:
+        """One vector of weights for all groups or one for each; where there is none, ones and zeros."""
+        size, width = op.attrs["size"], op.out.width
+        vectors = [self.plan.tensors[name].float32().reshape(-1) for name in op.weights]
+        weight = vectors[0] if vectors else np.ones(size, np.float32)
+        bias = vectors[1] if len(vectors) > 1 else np.zeros_like(weight)
+        fields = {
+            "weight": self.address(np.ascontiguousarray(weight)),
+            "bias": self.address(np.ascontiguousarray(bias)),
+            "weight_group": 4 * size if len(weight) > size else 0,
+            "size": size,
+            "groups": width // size,
+            "eps_f32": op.attrs["eps"],
+        }
+        self.emit(op, op.kind, record.NORM, fields, {"x": self.value(op, 0)})
+
+    layer_norm = l2_norm = norm
+
+    def linear(self, op: Op) -> None:
+        tensor = self.plan.tensors[op.weights[0]]
+        x = self.value(op, 0) if tensor.type.name in layout.FLOATS else self.quantise(op, 0)
+        out = self.fresh(op)
+        bias = self.floats(op.weights[1]) if len(op.weights) > 1 else 0
+        self.matrix(tensor, self.address(tensor.data), tensor.shape[-1], op.out.width, x, out, bias)
+
+    def head_linear(self, op: Op) -> None:
+        """A linear layer for each head, from its part of the row to its part."""
+        tensor = self.plan.tensors[op.weights[0]]
+        heads, width, part = tensor.shape
+        source, out = self.value(op, 0), self.fresh(op)
+        for head in range(heads):
+            x = Buffer(source.stride, base=source, offset=4 * part * head)
+            if tensor.type.name not in layout.FLOATS:
+                x = self.quantised_part(x, part)
+            place = Buffer(out.stride, base=out, offset=4 * width * head)
+            self.matrix(tensor, self.address(tensor.data[head]), part, width, x, place, 0)
+
+    def matrix(self, tensor: Tensor, address: int, cols: int, rows: int, x: Buffer, out: Buffer, bias: int) -> None:
+        """out = x times the matrix [rows][cols] at `address`, of the tensor's type."""
+        name, kind = tensor.type.name, "float" if tensor.type.name in layout.FLOATS else "quantised"
+        row_bytes = tensor.type.row_bytes(cols)
+        fields = {
+            "w": address,
+            "row_bytes": row_bytes,
+            "rows": rows,
+            "cols": cols,
+            "bias": bias,
+            "chunk": self.chunk(rows, row_bytes),
+            "block": tensor.type.block,
+            "block_bytes": tensor.type.bytes,
+            "group": layout.group(name),
+        }
+        helpers = {
+            "dot": f"dot.{name}",
+            "unpack": f"unpack.{name}",
+            "transpose": "transpose",
+            "tile": layout.tile_name(name),
+        }
+        self.append(f"linear.{kind}", record.LINEAR, fields, {"x": x}, out, helpers, alone=False)
+
+    def outputs(self, op: Op) -> None:
+        self.rows = "outputs"
+        self.emit(op, "outputs", record.OUTPUTS, {"width": op.out.width}, {"x": self.value(op, 0)}, alone=False)

@@ -1,0 +1,133 @@
+"""Buffers and nodes: operations before addresses are known, and how they come to be."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from edgeinfer.kvcache import KVCache
+from edgeinfer.plan import Op, Plan
+from edgeinfer.rope import Rope
+from edgeinfer.simd_kernels import layout, record
+
+CHUNK_BYTES = 32 * 1024  # weights a worker claims at a time when there is one token
+
+
+@dataclasses.dataclass
+class Buffer:
+    """Rows of a value: `stride` bytes each.  A view begins `offset` bytes into the rows of `base`."""
+
+    stride: int
+    last: int = -1  # the last node that uses it
+    slot: int = -1
+    base: Buffer | None = None
+    offset: int = 0
+    logits: bool = False  # written to where the caller of the step wants them
+    tiled: bool = False  # rows of a tile lie interwoven: where a row begins follows from the tile, not from the stride
+
+    @property
+    def root(self) -> Buffer:
+        return self.base.root if self.base else self
+
+
+@dataclasses.dataclass
+class Node:
+    """One operation before addresses are known: `buffers` maps a field to the buffer whose address goes there."""
+
+    kernel: str
+    record: record.Record
+    fields: dict[str, int | float]
+    reads: dict[str, Buffer]
+    writes: dict[str, Buffer]
+    rows: str  # the count of rows: "tokens" or "outputs"
+    alone: bool  # does each row on its own, on the worker whose share it is in
+    helpers: dict[str, str] = dataclasses.field(default_factory=dict)  # field -> kernel whose address goes there
+    counter: bool = False
+    wait: bool = False  # the workers wait for each other after it
+    chain: int = 0  # nodes from here on that do each row on its own
+
+
+class Nodes:
+    """The nodes so far, and where the values of ops lie."""
+
+    def __init__(self, plan: Plan, cache: KVCache, threads: int) -> None:
+        self.plan, self.cache, self.threads = plan, cache, threads
+        self.readers = Counter(x.id for op in plan.ops for x in op.ins)
+        self.nodes: list[Node] = []
+        self.values: dict[int, Buffer] = {}
+        self.quantised: dict[int, Buffer] = {}
+        self.cached: dict[int, Buffer] = {}  # what is written to a layer's KV pool
+        self.ropes: dict[Rope, str] = {}
+        self.keep: list[np.ndarray] = []
+        self.rows = "tokens"
+
+    def value(self, op: Op, index: int) -> Buffer:
+        return self.values[op.ins[index].id]
+
+    def quantise(self, op: Op, index: int) -> Buffer:
+        """The 8-bit form of an input, made once for all that read it."""
+        number = op.ins[index].id
+        if number not in self.quantised:
+            self.quantised[number] = self.quantised_part(self.value(op, index), op.ins[index].width)
+        return self.quantised[number]
+
+    def quantised_part(self, x: Buffer, width: int) -> Buffer:
+        out = Buffer(layout.activation_bytes(width), tiled=True)
+        self.append("quantise", record.QUANTISE, {"width": width, "groups": 1}, {"x": x}, out)
+        return out
+
+    def in_place(self, op: Op, kernel: str, form: record.Record, fields: Mapping[str, int | float]) -> None:
+        """A node that does number by number; it overwrites its input where nothing else reads that."""
+        x = self.value(op, 0)
+        alone = self.readers[op.ins[0].id] == 1 and x.base is None
+        out = x if alone else self.fresh(op)
+        self.values[op.out.id] = out
+        self.append(kernel, form, {"width": op.out.width, **fields}, {"x": x}, out)
+
+    def fresh(self, op: Op) -> Buffer:
+        """A new place for the op's value."""
+        out = self.values[op.out.id] = Buffer(layout.up(4 * op.out.width, 64))
+        return out
+
+    def emit(
+        self,
+        op: Op,
+        kernel: str,
+        form: record.Record,
+        fields: Mapping[str, int | float],
+        reads: dict[str, Buffer],
+        helpers: Mapping[str, str] | None = None,
+        alone: bool = True,
+    ) -> None:
+        """A node whose output is the op's value."""
+        self.append(kernel, form, fields, reads, self.fresh(op), helpers, alone)
+
+    def append(
+        self,
+        kernel: str,
+        form: record.Record,
+        fields: Mapping[str, int | float],
+        reads: dict[str, Buffer],
+        out: Buffer,
+        helpers: Mapping[str, str] | None = None,
+        alone: bool = True,
+    ) -> None:
+        counter = "counter" in form.names
+        self.nodes.append(
+            Node(kernel, form, dict(fields), reads, {"out": out}, self.rows, alone, dict(helpers or {}), counter)
+        )
+
+    def address(self, array: np.ndarray) -> int:
+        self.keep.append(array)
+        return array.ctypes.data
+
+    def floats(self, name: str) -> int:
+        """Address of a vector of weights as float32, whatever its type in the file."""
+        return self.address(np.ascontiguousarray(self.plan.tensors[name].float32()))
+
+    def chunk(self, rows: int, row_bytes: int) -> int:
+        """Rows of weights a worker claims at a time."""
+        return max(1, min(CHUNK_BYTES // row_bytes, -(-rows // self.threads)))
