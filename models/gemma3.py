@@ -25,5 +25,4 @@ def forward(b: Builder) -> Value:
         h = b.attend(b.rope(q, turn), b.rope(k, turn), v, layer, window if is_local else 0, scale)
         x = b.add(x, b.norm(b.linear(h, "attn_output", c.dim), "post_attention_norm"))
         x = b.add(x, b.norm(b.gated_mlp(b.norm(x, "ffn_norm"), "gelu"), "post_ffw_norm"))
-    cap = b.keys.number("final_logit_softcapping", 0.0)
-    return b.softcap(b.logits(x), cap) if cap else b.logits(x)
+    return b.softcap(b.logits(x), b.keys.number("final_logit_softcapping", 0.0))

@@ -36,8 +36,7 @@ def forward(b: Builder) -> Value:
             h = b.gated(b.linear(x, "inp_gate", per_layer), own_part, "gelu")
             x = b.add(x, b.norm(b.linear(h, "proj", c.dim), "post_norm"))
         x = b.times(x, "layer_output_scale.weight") if b.has("layer_output_scale") else x
-    cap = b.keys.number("final_logit_softcapping", 0.0)
-    return b.softcap(b.logits(x), cap) if cap else b.logits(x)
+    return b.softcap(b.logits(x), b.keys.number("final_logit_softcapping", 0.0))
 
 
 def keys_values(b: Builder, h: Value, dim: int) -> tuple[Value, Value]:

@@ -25,5 +25,4 @@ def forward(b: Builder) -> Value:
             y = b.scale(b.add(y, b.gated_mlp(h, "gelu")), 0.5**0.5)
         x = b.add(x, b.norm(y, "layer_output_norm" if b.has("layer_output_norm") else "post_ffw_norm"))
     logits = b.scale(b.logits(x), b.keys.number("logit_scale", LOGITS))
-    cap = b.keys.number("final_logit_softcapping", 0.0)
-    return b.softcap(logits, cap) if cap else logits
+    return b.softcap(logits, b.keys.number("final_logit_softcapping", 0.0))

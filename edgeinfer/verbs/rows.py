@@ -120,8 +120,8 @@ class Rows(Tracer):
         return self._emit("clamp", x.width, (x,), limit=limit)
 
     def softcap(self, x: Value, cap: float) -> Value:
-        """cap * tanh(x / cap)"""
-        return self._emit("softcap", x.width, (x,), cap=cap)
+        """cap * tanh(x / cap); x itself where cap is 0."""
+        return self._emit("softcap", x.width, (x,), cap=cap) if cap else x
 
     def outputs(self, x: Value) -> Value:
         """Only the rows that need logits."""

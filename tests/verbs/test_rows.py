@@ -50,10 +50,10 @@ def test_positions_must_reach_as_far_as_the_context(builder, tensors):
         builder(edit, n_ctx=300).positions("position_embd")
 
 
-def test_scaling_by_one_is_nothing(builder):
+def test_scaling_by_one_and_a_cap_of_zero_are_nothing(builder):
     b = builder()
     x = b.embed()
-    assert b.scale(x, 1.0) is x and b.scale(x, 2.0) is not x
+    assert b.scale(x, 1.0) is b.softcap(x, 0.0) is x and b.scale(x, 2.0) is not x
 
 
 WRONG = {
