@@ -16,6 +16,7 @@ from edgeinfer.plan import Plan
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import cpu, layout, pack, record
 from edgeinfer.simd_kernels.workers import Workers
+from edgeinfer.state import States
 
 
 class CpuBackend:
@@ -31,6 +32,7 @@ class CpuBackend:
         attends = [op.attrs for op in plan.ops if op.kind == "attend" and len(op.ins) == 3]  # others use these layers' KV
         layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in attends]
         self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type)
+        self._states = States(plan.ops, n_seq)
         lowered = self._lowered = Lowering(plan, self._cache, n_threads).run()
         rows = layout.up(self.n_batch, self.tier.tile_tokens)
         self._slots = [layout.aligned(stride * rows) for stride in lowered.slots]
@@ -63,7 +65,7 @@ class CpuBackend:
         self._workers = Workers(threads, kernels["run"])
 
     def _address(self, buffer: Buffer) -> int:
-        return 0 if buffer.root.logits else self._slots[buffer.root.slot].ctypes.data + buffer.offset
+        return 0 if buffer.root.logits else self._slots[buffer.root.slot].ctypes.data + buffer.start
 
     # The Backend protocol
 
@@ -88,13 +90,20 @@ class CpuBackend:
     def length(self, seq: int) -> int:
         if seq not in self._cache.lengths:
             raise RequestError(f"sequence {seq} is not open")
+        if self._states.broken(seq):
+            self._roll_back(seq, self._cache.lengths[seq])
         return self._cache.lengths[seq]
 
     def cut(self, seq: int, length: int) -> int:
         held = self.length(seq)
         if not 0 <= length <= held:
             raise RequestError(f"a sequence of {held} tokens cannot be cut to {length}")
-        return held if length == held else self._cache.cut(seq, length)
+        return held if length == held else self._roll_back(seq, length)
+
+    def _roll_back(self, seq: int, length: int) -> int:
+        kept = self._cache.cut(seq, self._states.reach(seq, length))
+        self._states.cut(seq, kept)
+        return kept
 
     def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
         check_step(self, chunks, logits)
@@ -102,7 +111,7 @@ class CpuBackend:
         lengths = [self.length(chunk.seq) for chunk in chunks]
         for chunk, length in zip(chunks, lengths, strict=True):
             self._cache.grow(chunk.seq, length + len(chunk.ids))
-        self._step.fill(chunks, lengths, self._cache)
+        self._step.fill(chunks, lengths, self._cache, self._states)
         for table in self._ropes:
             table.reach(max(length + len(chunk.ids) for chunk, length in zip(chunks, lengths, strict=True)))
         for op, field in self._outs:
@@ -111,6 +120,7 @@ class CpuBackend:
         self._workers.run(self._records.ctypes.data, len(self._records), self._step.address)
         for chunk, length in zip(chunks, lengths, strict=True):
             self._cache.lengths[chunk.seq] = length + len(chunk.ids)
+            self._states.end(chunk.seq, length, len(chunk.ids))
         if out is not logits:
             logits[:] = out
 
@@ -121,9 +131,10 @@ class Step:
     def __init__(self, n_batch: int, n_seq: int, windows: list[int]) -> None:
         self._record = np.zeros(record.OP_FIELDS, np.int64)
         self._rows = {name: np.zeros(n_batch, np.int64) for name in ("ids", "positions", "picked")}
-        self._spans = np.zeros((n_seq, 2), np.int64)
+        self._spans, self._states = np.zeros((2, n_seq, 2), np.int64)
         self._tables = {window: np.zeros(n_batch, np.int64) for window in windows}
-        self.set(spans=self._spans.ctypes.data, **{name: rows.ctypes.data for name, rows in self._rows.items()})
+        self.set(spans=self._spans.ctypes.data, states=self._states.ctypes.data)
+        self.set(**{name: rows.ctypes.data for name, rows in self._rows.items()})
         self.address = self._record.ctypes.data
 
     def set(self, **numbers: int) -> None:
@@ -139,7 +150,7 @@ class Step:
         """Addresses of the counts of rows."""
         return {name: self._record.ctypes.data + 8 * record.STEP.names.index(name) for name in ("tokens", "outputs")}
 
-    def fill(self, chunks: Sequence[Chunk], lengths: Sequence[int], cache: KVCache) -> None:
+    def fill(self, chunks: Sequence[Chunk], lengths: Sequence[int], cache: KVCache, states: States) -> None:
         row = outputs = 0
         for number, (chunk, length) in enumerate(zip(chunks, lengths, strict=True)):
             stop, more = row + len(chunk.ids), outputs + chunk.outputs
@@ -147,6 +158,7 @@ class Step:
             self._rows["positions"][row:stop] = np.arange(length, length + stop - row)
             self._rows["picked"][outputs:more] = np.arange(stop - chunk.outputs, stop)
             self._spans[number] = row, stop - row
+            self._states[number] = states.begin(chunk.seq, length, stop - row)
             for window, rows in self._tables.items():
                 tables = cache.groups[window].tables
                 rows[row:stop] = tables.ctypes.data + chunk.seq * tables.strides[0]

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from edgeinfer import runnable
 from edgeinfer.lowering.arithmetic import Arithmetic
 from edgeinfer.lowering.attention import Attention
 from edgeinfer.lowering.experts import Experts
 from edgeinfer.lowering.layers import Layers
 from edgeinfer.lowering.nodes import Buffer, Node
 from edgeinfer.lowering.places import mark_chains, mark_waits, place
+from edgeinfer.lowering.recurrence import Recurrence
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import record
 
@@ -32,11 +32,10 @@ class Lowered:
     keep: list[np.ndarray]
 
 
-class Lowering(Layers, Arithmetic, Attention, Experts):
+class Lowering(Layers, Arithmetic, Attention, Experts, Recurrence):
     """Turns ops into nodes, one method for each op kind."""
 
     def run(self) -> Lowered:
-        runnable.check(self.plan)
         for op in self.plan.ops:
             getattr(self, op.kind)(op)
         final = self.values[self.plan.ops[-1].out.id]

@@ -5,7 +5,7 @@ Figures in bytes; in texts MB are millions of bytes."""
 
 from bisect import bisect_right
 
-from edgeinfer import machine
+from edgeinfer import machine, state
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.plan import Plan
 
@@ -16,11 +16,13 @@ KV_TYPES = {"f32": (1, 4), "f16": (1, 2), "q8_0": (32, 34)}  # elements and byte
 
 
 def kv_bytes(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> int:
-    """KV of one sequence.  A sliding-window layer keeps its window and one step.  RequestError for an unknown type."""
+    """KV and recurrent states of one sequence.  A sliding-window layer keeps its window and one step.
+
+    RequestError for an unknown type."""
     if kv_type not in KV_TYPES:
         raise RequestError(f"kv_type is {kv_type!r}; must be one of {', '.join(KV_TYPES)}")
     elements, size = KV_TYPES[kv_type]
-    total = 0
+    total = state.sequence_bytes(plan.ops)
     for op in plan.ops:
         if op.kind == "attend" and len(op.ins) == 3:  # others read the KV of an earlier layer
             window = op.attrs["window"]

@@ -69,6 +69,7 @@ ACTIVATIONS: dict[str, Formula] = {
     "tanh": tanh,
     "softplus": softplus,
     "exp": lambda e, x: e.exp(x),
+    "sqrt": lambda e, x: e.root(x),
 }
 
 

@@ -435,7 +435,8 @@ class Emitter:
         return self.intrinsic(name, x.kind, x, y, z)
 
     def root(self, x: Value) -> Value:
-        return self.intrinsic("llvm.sqrt.f32", F32, x)
+        name = f"llvm.sqrt.v{x.lanes}f32" if isinstance(x.kind, ir.VectorType) else "llvm.sqrt.f32"
+        return self.intrinsic(name, x.kind, x)
 
     def round(self, x: Value) -> Value:
         """The nearest whole numbers, ties to even; |x| < 2**22."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I64, Emitter, Value, vec
-from edgeinfer.simd_kernels.record import EXPERT_LINEAR, MIX, ROUTE, STEP
+from edgeinfer.simd_kernels.record import ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, STEP
 from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
 
 LEAST_SUM = 2.0**-14  # that weights are divided by: the smallest normal number of float16
@@ -14,6 +14,11 @@ NEVER = float("-inf")
 def number(e: Emitter, at: Value, i: Value) -> Value:
     """f32 number i of those at `at`."""
     return e.load(at + i * 4, F32)
+
+
+def chosen(e: Emitter, at: Value, i: Value) -> Value:
+    """The number of an expert, i64, of those at `at`."""
+    return e.widen(e.lane(e.to_int(e.load(at + i * 4, vec(F32, 1))), 0), I64)
 
 
 def exp(e: Emitter, x: Value) -> Value:
@@ -128,7 +133,7 @@ def expert_linear(e: Emitter, op: Value, step: Value, thread: Value, threads: Va
         pair = item / chunks
         token = pair / r.used
         place, first = pair - token * r.used, (item - pair * chunks) * r.chunk
-        expert = e.widen(e.lane(e.to_int(e.load(r.y + token * r.y_stride + place * 4, vec(F32, 1))), 0), I64)
+        expert = chosen(e, r.y + token * r.y_stride, place)
         x = r.x + token * r.x_stride + place * r.x_part
         out = r.out + token * r.out_stride + (place * r.rows + first) * 4
         count = e.least(r.chunk, r.rows - first)
@@ -153,3 +158,11 @@ def mix(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> No
             put(e, result.get(), out + k * 4, mask)
 
         sweep(e, r.size, one)
+
+
+def pick(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+    """Numbers of the vector y at the places that x gives as floats."""
+    r = ELEMENTWISE.read(e, op)
+    with my_rows(e, op, thread, threads) as row, e.loop(0, r.width) as i:
+        expert = chosen(e, r.x + row * r.x_stride, i)
+        e.store(number(e, r.y, expert), r.out + row * r.out_stride + i * 4)

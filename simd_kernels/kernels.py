@@ -3,7 +3,20 @@
 from collections.abc import Callable
 from itertools import combinations
 
-from edgeinfer.simd_kernels import activation, arithmetic, attention, executor, experts, linear, norms, probe, rope, rows, tile
+from edgeinfer.simd_kernels import (
+    activation,
+    arithmetic,
+    attention,
+    executor,
+    experts,
+    linear,
+    norms,
+    probe,
+    recurrence,
+    rope,
+    rows,
+    tile,
+)
 from edgeinfer.simd_kernels.layout import ATTENTION_EXTRAS, KV_BYTES, attend_name
 from edgeinfer.simd_kernels.quants import floats, grids, k_quants, legacy, levels, low_bits
 
@@ -27,6 +40,8 @@ def table() -> dict[str, tuple[int, Body]]:
         "norm": norms.norm,
         "layer_norm": norms.layer_norm,
         "l2_norm": norms.l2_norm,
+        "dot": norms.dot,
+        "sparsify": norms.sparsify,
         "outputs": rows.outputs,
         "copy": rows.copy,
         "quantise": activation.quantise,
@@ -36,6 +51,8 @@ def table() -> dict[str, tuple[int, Body]]:
         **{f"route.{gate}": experts.route(gate) for gate in ("softmax", "sigmoid", "chosen")},
         "expert_linear": experts.expert_linear,
         "mix": experts.mix,
+        "pick": experts.pick,
+        **recurrence.KERNELS,
         "linear.quantised": linear.linear(True),
         "linear.float": linear.linear(False),
         "embed.quantised": linear.embed(True),

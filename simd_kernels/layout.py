@@ -78,6 +78,16 @@ def head_layout(kv_type: str, key_dim: int, value_dim: int) -> tuple[int, int]:
     values = BLOCK * (padded * size + padded // 32 * scales)
     return up(keys + values, 64), keys
 
+
+# Recurrent states (recurrence.py).
+
+LANES = 16  # columns of a block of states
+
+
+def state_bytes(units: int, size: int, depth: int) -> int:
+    """Of `units` of `size` columns with `depth` numbers each."""
+    return 4 * units * up(size, LANES) * depth
+
 # The barrier's memory (executor.py): workers that have arrived, and how often all have, each on cache lines of its own; and the address of
 # a C function without arguments that gives the core to someone else, 0 where there is none, for when a worker waits long.
 

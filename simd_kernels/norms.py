@@ -1,9 +1,9 @@
-"""Norms of rows, or of equal groups of a row's numbers."""
+"""Norms of rows, or of equal groups of a row's numbers, and others that sum over them."""
 
 from collections.abc import Callable
 
 from edgeinfer.simd_kernels.emit import F32, Emitter, Value
-from edgeinfer.simd_kernels.record import NORM
+from edgeinfer.simd_kernels.record import GROUPED, NORM, UNARY
 from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
 
 
@@ -16,6 +16,19 @@ def reduce(e: Emitter, x: Value, size: Value, term: Callable[[Value], Value]) ->
 
     sweep(e, size, one)
     return e.total(total.get())
+
+
+def spread(e: Emitter, x: Value, size: Value, mean: Value) -> Value:
+    """Sum of the squared distances of `size` numbers at `x` from `mean`, which is in every lane."""
+    squares = e.var(WIDE)
+
+    def one(k: Value, mask: Value | None) -> None:
+        away = get(e, x + k * 4, mask) - mean
+        away = away if mask is None else e.select(mask, away, 0.0)
+        squares.set(e.fma(away, away, squares.get()))
+
+    sweep(e, size, one)
+    return e.total(squares.get())
 
 
 def norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
@@ -35,15 +48,7 @@ def layer_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value
     with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
         x, out = (base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride)))
         mean = e.splat(reduce(e, x, r.size, lambda v: v) / e.to_float(r.size), 16)
-        squares = e.var(WIDE)
-
-        def spread(k: Value, mask: Value | None) -> None:
-            away = get(e, x + k * 4, mask) - mean
-            away = away if mask is None else e.select(mask, away, 0.0)
-            squares.set(e.fma(away, away, squares.get()))
-
-        sweep(e, r.size, spread)
-        variance = e.total(squares.get()) / e.to_float(r.size)
+        variance = spread(e, x, r.size, mean) / e.to_float(r.size)
         factor = e.splat(e.const(F32, 1.0) / e.root(variance + r.eps_f32), 16)
         weight, bias = (base + group * r.weight_group for base in (r.weight, r.bias))
 
@@ -62,3 +67,29 @@ def l2_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -
         length = e.root(reduce(e, x, r.size, lambda v: v * v))
         factor = e.splat(e.const(F32, 1.0) / e.select(length < r.eps_f32, r.eps_f32, length), 16)
         sweep(e, r.size, lambda k, mask: put(e, get(e, x + k * 4, mask) * factor, out + k * 4, mask))
+
+
+def dot(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+    """Sums of x * y, one for each group."""
+    r = GROUPED.read(e, op)
+    with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
+        x, y = (base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.y, r.y_stride)))
+        total = e.var(WIDE)
+        sweep(e, r.size, lambda k, mask: total.set(e.fma(get(e, x + k * 4, mask), get(e, y + k * 4, mask), total.get())))
+        e.store(e.total(total.get()), r.out + row * r.out_stride + group * 4)
+
+
+def sparsify(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+    """max(0, x - mean - a * deviation), the deviation as a sample's."""
+    r = UNARY.read(e, op)
+    with my_rows(e, op, thread, threads) as row:
+        x, out = r.x + row * r.x_stride, r.out + row * r.out_stride
+        mean = reduce(e, x, r.width, lambda v: v) / e.to_float(r.width)
+        squares = spread(e, x, r.width, e.splat(mean, 16))
+        least = e.splat(mean + e.root(squares / e.to_float(r.width - 1)) * r.a_f32, 16)
+
+        def apply(k: Value, mask: Value | None) -> None:
+            above = get(e, x + k * 4, mask) - least
+            put(e, e.select(above < 0.0, e.const(WIDE), above), out + k * 4, mask)  # NaN passes
+
+        sweep(e, r.width, apply)

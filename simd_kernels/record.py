@@ -48,8 +48,11 @@ def float_bits(number: float) -> int:
 
 
 # What changes from step to step.  `ids`, `positions` i64[tokens]; `spans` i64[spans][2]: first row and rows of each sequence's chunk;
+# `states` i64[spans][2]: where the sequence's states are, and where those before its last token are copied to, or 0;
 # `picked` i64[outputs]: the rows that give logits; `scratch`: memory of each worker, `scratch_bytes` apart.
-STEP = Record("tokens", "outputs", "ids", "positions", "spans", "span_count", "picked", "scratch", "scratch_bytes")
+STEP = Record(
+    *("tokens", "outputs", "ids", "positions", "spans", "states", "span_count", "picked", "scratch", "scratch_bytes")
+)
 
 XY = ("x", "x_stride", "out", "out_stride")
 NORM = operation(*XY, "weight", "bias", "weight_group", "size", "groups", "eps_f32")  # weight_group: from group to group
@@ -88,3 +91,13 @@ MIX = operation(*XY, "y", "y_stride", "size", "groups", "sums")
 EXPERT_LINEAR = operation(
     *(*XY, "x_part", "y", "y_stride", "w", "row_bytes", "expert_bytes", "rows", "cols", "bias", "dot", "used", "counter", "chunk")
 )
+
+# Recurrences.  state: where in a sequence's slot the op's is, which has `depth` numbers for each column of `units` of `size` columns;
+# chunk: blocks of columns claimed at a time.  Heads lie side by side in a row, as in all inputs.
+STATE = ("state", "counter", "chunk", "units", "size", "depth")
+SHIFT = operation(*XY, *STATE)
+CONV = operation(*XY, *STATE, "w", "bias")  # w f32[blocks][depth + 1][16], bias f32[blocks][16]
+# share: units that share a row of b and c; a, d: f32[units], or where units have several heads f32[blocks][depth][16], f32[blocks][16]
+SSM = operation(*XY, "dt", "dt_stride", "b", "b_stride", "c", "c_stride", *STATE, "a", "d", "share")
+WKV = operation("r", "r_stride", "k", "k_stride", "v", "v_stride", "w", "w_stride", "out", "out_stride", *STATE, "bonus")
+DELTA = operation(*(f"{name}{end}" for name in (*"qkvwab", "out") for end in ("", "_stride")), *STATE)

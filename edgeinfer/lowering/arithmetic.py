@@ -24,6 +24,10 @@ class Arithmetic(Nodes):
             fields = {"size": op.out.width // groups, "groups": groups}
             self.emit(op, "mul.groups", record.GROUPED, fields, {"x": self.value(op, 0), "y": self.value(op, 1)})
 
+    def dot(self, op: Op) -> None:
+        fields = {"size": op.ins[0].width // op.out.width, "groups": op.out.width}
+        self.emit(op, "dot", record.GROUPED, fields, {"x": self.value(op, 0), "y": self.value(op, 1)})
+
     def elementwise(self, op: Op, kernel: str) -> None:
         self.emit(
             op, kernel, record.ELEMENTWISE, {"width": op.out.width}, {"x": self.value(op, 0), "y": self.value(op, 1)}
@@ -49,6 +53,9 @@ class Arithmetic(Nodes):
 
     def clamp(self, op: Op) -> None:
         self.constant(op, "clamp", op.attrs["limit"])
+
+    def sparsify(self, op: Op) -> None:
+        self.constant(op, "sparsify", op.attrs["deviations"])
 
     def softcap(self, op: Op) -> None:
         self.constant(op, "softcap", op.attrs["cap"])

@@ -58,6 +58,10 @@ class Experts(Nodes):
             op, "expert_linear", record.EXPERT_LINEAR, fields, reads, {"dot": f"dot.{tensor.type.name}"}, alone=False
         )
 
+    def pick(self, op: Op) -> None:
+        fields = {"width": op.out.width, "y": self.floats(op.weights[0]), "y_stride": 0}
+        self.emit(op, "pick", record.ELEMENTWISE, fields, {"x": self.value(op, 0)})
+
     def mix(self, op: Op) -> None:
         parts = op.attrs["parts"]
         fields = {"size": op.ins[0].width // parts, "groups": parts, "sums": op.ins[1].width // parts}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from edgeinfer import state
 from edgeinfer.kvcache import KVCache
 from edgeinfer.plan import Op, Plan
 from edgeinfer.rope import Rope
@@ -31,6 +32,11 @@ class Buffer:
     @property
     def root(self) -> Buffer:
         return self.base.root if self.base else self
+
+    @property
+    def start(self) -> int:
+        """Bytes from the beginning of the root's rows."""
+        return self.offset + (self.base.start if self.base else 0)
 
 
 @dataclasses.dataclass
@@ -59,6 +65,7 @@ class Nodes:
         self.nodes: list[Node] = []
         self.values: dict[int, Buffer] = {}
         self.quantised: dict[int, Buffer] = {}
+        self.states, _ = state.places(plan.ops)
         self.cached: dict[int, Buffer] = {}  # what is written to a layer's KV pool
         self.ropes: dict[Rope, str] = {}
         self.keep: list[np.ndarray] = []
