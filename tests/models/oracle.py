@@ -1,4 +1,4 @@
-"""Judge of an architecture: the reference backend against llama.cpp's logits in the conformance kit."""
+"""Judges of an architecture, over the conformance kit: the reference backend by llama.cpp, the cpu backend by it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import contextlib
 import json
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from edgeinfer import plan
-from edgeinfer.backend import Chunk
+from edgeinfer.backend import Backend, Chunk
+from edgeinfer.cpu import CpuBackend
 from edgeinfer.formats import gguf
 from edgeinfer.reference import ReferenceBackend
 from edgeinfer.reference_ops import rows
@@ -20,8 +22,7 @@ ODD_PIECES = (1, 5, 2, 9)  # steps of so many tokens, over and over
 
 def check(shared: pathlib.Path, name: str) -> None:
     """Logits of every prompt position, the greedy continuation, and the prompt in pieces."""
-    folder = shared / "kit" / "arch"
-    case = json.loads((folder / f"{name}.json").read_text())
+    folder, case = load(shared, name)
     # a quantised file is judged by llama.cpp on the dequantised weights: its own activations are rounded too
     kind, versus = ("", "") if case["weights"] == "F32" else ("_dequant", "_vs_dequant")
     wanted, limit = np.load(folder / case[f"logits{kind}"]), case[f"suggested_max_abs_diff{versus}"]
@@ -34,16 +35,40 @@ def check(shared: pathlib.Path, name: str) -> None:
             logits = run(backend, seq, prompt, [len(prompt)])
             assert np.abs(logits - wanted).max() <= limit
             assert continue_greedily(backend, seq, logits[-1], 16) == case[f"greedy{kind}"]
-        check_pieces(backend, seq, prompt, max(1e-4, *case["selfcheck"].values()))
+        backend.cut(seq, 0)
+        check_pieces(backend, seq, prompt, run(backend, seq, prompt, [len(prompt)]), near(case))
 
 
-def check_pieces(backend: ReferenceBackend, seq: int, prompt: list[int], near: float) -> None:
-    """Token by token, in odd pieces, and after a cut: the same but for sums in another order, which models amplify."""
-    backend.cut(seq, 0)
-    logits = run(backend, seq, prompt, [len(prompt)])
-    for kept, pieces in ((0, [1] * len(prompt)), (0, ODD_PIECES * len(prompt)), (7, [len(prompt)])):
-        backend.cut(seq, kept)
-        assert np.abs(run(backend, seq, prompt[kept:], pieces) - logits[kept:]).max() <= near
+def check_cpu(shared: pathlib.Path, name: str) -> None:
+    """The reference's logits of every prompt position; where activations are rounded, about as near as llama.cpp's."""
+    folder, case = load(shared, name)
+    prompt, rounded = case["prompt"], case["weights"] not in ("F32", "F16", "BF16")
+    with gguf.open(folder / case["file"]) as file:
+        traced = plan.trace(file, len(prompt))
+        reference = ReferenceBackend(traced, len(prompt), len(prompt), 1)
+        wanted = run(reference, reference.open(), prompt, [len(prompt)])
+        with contextlib.closing(CpuBackend(traced, len(prompt), 2, "f32", len(prompt), 1)) as backend:
+            limit = 1.5 * case["max_abs_quantised_vs_dequantised"] if rounded else near(case)
+            check_pieces(backend, backend.open(), prompt, wanted, limit)
+
+
+def load(shared: pathlib.Path, name: str) -> tuple[pathlib.Path, dict[str, Any]]:
+    """The folder of the kit's models, and what it says of one."""
+    folder = shared / "kit" / "arch"
+    return folder, json.loads((folder / f"{name}.json").read_text())
+
+
+def near(case: dict[str, Any]) -> float:
+    """How far apart logits may be that differ only by the order of sums, which models amplify."""
+    return max(1e-4, *case["selfcheck"].values())
+
+
+def check_pieces(backend: Backend, seq: int, prompt: list[int], wanted: np.ndarray, limit: float) -> None:
+    """In one step, token by token, in odd pieces, and after a cut."""
+    whole, single = [len(prompt)], [1] * len(prompt)
+    for kept, pieces in ((0, whole), (0, single), (0, ODD_PIECES * len(prompt)), (7, whole)):
+        kept = backend.cut(seq, kept)
+        assert np.abs(run(backend, seq, prompt[kept:], pieces) - wanted[kept:]).max() <= limit
 
 
 @contextlib.contextmanager
@@ -65,7 +90,7 @@ def gelu_of_llama_cpp() -> Iterator[None]:
         rows.ACTIVATIONS["gelu"] = exact
 
 
-def run(backend: ReferenceBackend, seq: int, ids: list[int], pieces: Sequence[int]) -> np.ndarray:
+def run(backend: Backend, seq: int, ids: list[int], pieces: Sequence[int]) -> np.ndarray:
     """Logits, f32[tokens, vocab], of `ids` in steps of so many tokens as `pieces` says."""
     logits = np.empty((len(ids), backend.n_vocab), np.float32)
     start = 0

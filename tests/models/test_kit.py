@@ -1,4 +1,4 @@
-"""Every architecture against llama.cpp, and against numbers that cannot be: the kit's models of those there are."""
+"""Every architecture against llama.cpp, on either backend, and against numbers that cannot be: the kit's models."""
 
 import json
 import pathlib
@@ -23,6 +23,12 @@ def cases() -> dict[str, str]:
 @pytest.mark.parametrize("name", cases())
 def test_logits_and_greedy_text_are_llama_cpps(shared, name):
     oracle.check(shared, name)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_the_cpu_backend_gives_the_references_logits(shared, name, home, monkeypatch):
+    monkeypatch.setenv("EDGEINFER_HOME", str(home))
+    oracle.check_cpu(shared, name)
 
 
 @pytest.mark.parametrize("name", {arch: name for name, arch in cases().items()}.values())
