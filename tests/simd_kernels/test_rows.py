@@ -101,6 +101,47 @@ def test_norm_of_zeros_and_of_what_is_not_finite(kernels):
     assert (got[0] == 0).all() and np.isnan(got[1]).all() and np.isnan(got[2, 3])
 
 
+@pytest.mark.parametrize("size, groups", [*((w, 1) for w in WIDTHS), (20, 3), (64, 4)])
+@pytest.mark.parametrize("rows, threads", [(1, 1), (5, 2)])
+def test_dot(kernels, size, groups, rows, threads):
+    x, y = numbers(2, rows, size * groups)
+    out = padded_rows(np.full((rows, groups), np.nan, np.float32))
+    fields = {"x": padded_rows(x), "y": padded_rows(y), "out": out, "size": size, "groups": groups}
+    kernels.operate("dot", record.GROUPED, rows, threads, **fields)
+    want = (x.astype(np.float64) * y).reshape(rows, groups, size).sum(axis=-1)
+    assert np.abs(out - want).max() <= 1e-6 * size and np.isnan(between_rows(out)).all()
+
+
+@pytest.mark.parametrize("width", [2, 15, 16, 33, 576])
+@pytest.mark.parametrize("deviations", [0.0, 0.5, 1.6])
+def test_sparsify(kernels, width, deviations):
+    x = numbers(5, width) * 3 + 7
+    got = rowwise(kernels, "sparsify", record.UNARY, x, threads=2, a_f32=deviations)
+    exact = x.astype(np.float64)
+    least = exact.mean(axis=1, keepdims=True) + deviations * exact.std(axis=1, ddof=1, keepdims=True)
+    assert close(got, np.maximum(exact - least, 0), 1e-5).all()
+
+
+def test_sparsify_of_what_is_not_finite(kernels):
+    x = numbers(2, 20)
+    x[1, 3] = np.nan
+    got = rowwise(kernels, "sparsify", record.UNARY, x, a_f32=1.0)
+    assert np.isfinite(got[0]).all() and np.isnan(got[1]).all()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_square_roots_are_rounded_right(kernels, width):
+    x = np.square(numbers(2, width))
+    assert (rowwise(kernels, "activate.sqrt", record.UNARY, x) == np.sqrt(x)).all()
+
+
+def test_pick(kernels):
+    table = guarded(numbers(40))
+    places = np.array([[39, 0, 7], [1, 1, 38]], np.float32)
+    got = rowwise(kernels, "pick", record.ELEMENTWISE, places, y=table, y_stride=0)
+    assert (got == table[places.astype(int)]).all()
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_outputs(kernels, width, threads):
