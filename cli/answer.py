@@ -42,7 +42,7 @@ class Asker:
         if not text.endswith("\n"):
             print(flush=True)
         if self.stats and not interrupted:
-            print(_statistics(chunk), file=sys.stderr, flush=True)
+            print(_statistics(chunk) + self._defaults(), file=sys.stderr, flush=True)
         return text, interrupted
 
     def _stream(self, messages: Messages) -> Iterator["Chunk"]:
@@ -50,6 +50,11 @@ class Asker:
         if self.raw:
             return self.llm.stream(messages[-1]["content"], **self.settings)
         return self.llm.chat_stream(messages, **self.settings)
+
+    def _defaults(self) -> str:
+        """What the file says of sampling, where the user says nothing."""
+        stated = [f"{name} {value:.4g}" for name, value in self.llm.sampling.items() if name not in self.settings]
+        return f"; from the model: {', '.join(stated)}" if stated else ""
 
     def print_json(self, messages: Messages, model: str) -> None:
         """Print the whole answer and all about it as one JSON object."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeinfer.cli.override import Override, parsed
 from edgeinfer.errors import RequestError
 from edgeinfer.models import catalog
 
@@ -24,6 +25,7 @@ def command(
     threads: Annotated[int | None, typer.Option(help="CPU threads; all physical cores if left out.")] = None,
     kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of a line.")] = False,
+    override: Override = None,
     backend: Annotated[str, typer.Option(hidden=True)] = "cpu",
 ) -> None:
     """Measure how well a model predicts a text.
@@ -39,8 +41,8 @@ def command(
 
     from edgeinfer import LLM
 
-    path = catalog.resolve(model, fetch=False)
-    with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend) as llm:
+    path, replaced = catalog.resolve(model, fetch=False), parsed(override)
+    with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend, override=replaced) as llm:
         windows = _windows(llm, text, ctx)
         total, count = 0.0, 0
         for number, window in enumerate(windows):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgeinfer.cli.answer import Asker, say
+from edgeinfer.cli.override import Override, parsed
 from edgeinfer.errors import RequestError
 from edgeinfer.models import catalog
 
@@ -35,6 +36,7 @@ def command(
     kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
     stats: Annotated[bool, typer.Option("--stats", help="Print counts and speeds on stderr.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON object.")] = False,
+    override: Override = None,
     backend: Annotated[str, typer.Option(hidden=True)] = "cpu",
 ) -> None:
     """Answer a prompt, or chat where there is none.
@@ -52,11 +54,11 @@ def command(
     choices = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     settings: dict[str, Any] = {key: value for key, value in choices.items() if value is not None}
     settings |= {"seed": seed, "stop": stop or ()}
-    path = _resolved(name)
+    path, replaced = _resolved(name), parsed(override)
 
     from edgeinfer import LLM
 
-    with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend) as llm:
+    with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend, override=replaced) as llm:
         raw = raw or _lacks_template(llm, system)
         if not raw:
             settings.setdefault("max_tokens", llm.n_ctx)  # an answer has an end; a text continued has none

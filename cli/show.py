@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from edgeinfer.cli.override import Override, parsed
 from edgeinfer.errors import EdgeInferError, RequestError
 from edgeinfer.models import catalog
 
@@ -20,12 +21,13 @@ def command(
     model: Annotated[str, typer.Argument(help="A GGUF file or a pulled model's name.")],
     ctx: Annotated[int | None, typer.Option(min=1, help="Context the memory is stated for; else the model's.")] = None,
     kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
+    override: Override = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of lines.")] = False,
 ) -> None:
     """Show what a model file holds and needs."""
     from edgeinfer.formats import gguf
 
-    with gguf.open(catalog.resolve(model, fetch=False)) as file:
+    with gguf.open(catalog.resolve(model, fetch=False), parsed(override)) as file:
         facts = {**_file(file), **_text(file), **_run(file, ctx, kv_type)}
     if as_json:
         print(json.dumps(facts, indent=2))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from edgeinfer.cli.override import Override, parsed
 from edgeinfer.models import catalog
 
 
@@ -15,12 +16,15 @@ def command(
     text: Annotated[str | None, typer.Argument(help="The text; standard input if left out.")] = None,
     special: Annotated[bool, typer.Option(help="Read control tokens such as <|im_end|> as such.")] = False,
     add_special: Annotated[bool, typer.Option(help="Add the tokens a model wants at begin and end.")] = True,
+    override: Override = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of lines.")] = False,
 ) -> None:
     """Show the tokens of a text: ids and pieces."""
+    from edgeinfer.formats import gguf
     from edgeinfer.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer.from_gguf(str(catalog.resolve(model, fetch=False)))
+    with gguf.open(catalog.resolve(model, fetch=False), parsed(override)) as file:
+        tokenizer = Tokenizer.from_gguf(file)
     data = sys.stdin.buffer.read() if text is None else os.fsencode(text)
     ids = tokenizer.encode(data, add_special=add_special, parse_special=special)
     pieces = [tokenizer.token_bytes(token) for token in ids]

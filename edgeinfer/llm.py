@@ -19,7 +19,7 @@ from edgeinfer.generate import Chunk, Completion, Request, collect, stream
 from edgeinfer.healing import back_up
 from edgeinfer.models import catalog
 from edgeinfer.plan import Plan, trace
-from edgeinfer.sampling import SamplingParams, check
+from edgeinfer.sampling import SamplingParams, check, stated
 from edgeinfer.tokenizer import Tokenizer
 
 BACKENDS = ("cpu", "reference")
@@ -38,6 +38,8 @@ class LLM:
     Requests of several threads take turns step by step; up to 4 run at once, more wait.  What a finished request read
     and wrote stays in memory: a request that begins with the same tokens reads only the rest.  After `close` every
     method raises RequestError.
+
+    `sampling` has what the file says of sampling: the defaults of the fields of SamplingParams named there.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class LLM:
         kv_type: str = "f16",
         backend: str = "cpu",
         n_batch: int = 512,
+        override: Mapping[str, object] | None = None,
     ) -> None:
         """Load `model`: the path of a GGUF file, or a name of the catalog, which is pulled if it was not yet.
 
@@ -55,7 +58,7 @@ class LLM:
         states, or where the KV of that takes over a quarter of the memory available, the largest multiple of 256 whose
         KV does not.  n_threads: None is the physical cores this process may use.  kv_type: f32, f16 or q8_0, of the KV
         (always f32 in the reference backend).  backend: "cpu", or "reference" for plain numpy.  n_batch: tokens of a
-        prompt that are read in one step.
+        prompt that are read in one step.  override: metadata that counts instead of what the file says, by GGUF's keys.
 
         FormatError, UnsupportedError: the file.  RequestError: an argument.  BackendError: not enough memory.
         """
@@ -65,10 +68,11 @@ class LLM:
         self.n_threads = machine.cores() if n_threads is None else _integer("n_threads", n_threads, 1, MAX_THREADS)
         self.kv_type = kv_type if backend == "cpu" else "f32"
         self.path = os.fspath(catalog.resolve(model))
-        self._file = gguf.open(self.path)
+        self._file = gguf.open(self.path, override)
         self.n_ctx = _context(trace(self._file), n_ctx, self.kv_type, n_batch)
         self.n_batch = min(n_batch, self.n_ctx)
         self.tokenizer = Tokenizer.from_gguf(self._file)
+        self.sampling = stated(self._file.metadata)
         self._engine = Engine(self._backend(backend, trace(self._file, self.n_ctx)))
         self.n_vocab = self._engine.n_vocab
 
@@ -233,7 +237,7 @@ class LLM:
                 close = difflib.get_close_matches(name, [*known, *OPTIONS], 1)
                 hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
                 raise RequestError(f"unknown option {name}; {hint}")
-        params = SamplingParams(**names, seed=seed)
+        params = SamplingParams(**self.sampling | dict(names), seed=seed)
         check(params, self.n_vocab)
         return {
             "max_tokens": _integer("max_tokens", max_tokens, 0),

@@ -14,6 +14,7 @@ import functools
 import math
 import numbers
 import random
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -34,6 +35,11 @@ _REALS = {
     "repeat_penalty": (0.01, 100),
     "frequency_penalty": (-100, 100),
     "presence_penalty": (-100, 100),
+}
+# field -> its key in files, after general.sampling.
+_FILE_KEYS: dict[str, str] = {
+    **{"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p"},
+    **{"repeat_penalty": "penalty_repeat", "repeat_last_n": "penalty_last_n"},
 }
 _SEEDS = (0, (1 << 64) - 1)
 _HIGHEST_BIAS = 1e6
@@ -104,6 +110,18 @@ def check(params: SamplingParams, n_vocab: int) -> None:
     for id in params.logit_bias or ():
         if id >= n_vocab:
             raise RequestError(f"logit_bias has the token id {id}; this model's ids end at {n_vocab - 1}")
+
+
+def stated(metadata: Mapping[str, object]) -> dict[str, Any]:
+    """What a GGUF file says of sampling, as fields of SamplingParams; a warning instead of a value out of bounds."""
+    found = {}
+    for name, key in _FILE_KEYS.items():
+        value = metadata.get(f"general.sampling.{key}")
+        try:
+            found |= {} if value is None else {name: getattr(SamplingParams(**{name: value}), name)}
+        except RequestError as error:
+            warnings.warn(f"general.sampling.{key} is ignored: {error}", stacklevel=2)
+    return found
 
 
 def repeated(logits: np.ndarray, penalty: float) -> np.ndarray:

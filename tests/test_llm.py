@@ -1,9 +1,11 @@
 """The interface for Python programs: arguments, errors, reuse, threads and closing, on tiny models."""
 
+import functools
 import subprocess
 import sys
 import threading
 
+import gguf as gguf_package
 import numpy as np
 import psutil
 import pytest
@@ -336,3 +338,30 @@ def test_file_may_be_removed_after_closing(paths, tmp_path):
     path.unlink()
     with pytest.raises(FormatError):
         gguf.open(path)
+
+
+def test_any_shard_of_a_split_model_loads(paths, tmp_path, monkeypatch):
+    monkeypatch.setattr("gguf.GGUFWriter", functools.partial(gguf_package.GGUFWriter, split_max_tensors=8))
+    tiny.write(tmp_path / "m.gguf", "llama")
+    shards = sorted(tmp_path.glob("m-*.gguf"))
+    assert len(shards) == 3
+    with LLM(paths["llama"], backend="reference") as whole:
+        wanted = whole.logits(PROMPT)
+    for shard in shards:
+        with LLM(shard, backend="reference") as llm:
+            assert np.array_equal(llm.logits(PROMPT), wanted)
+
+
+def test_overridden_metadata(paths):
+    with LLM(paths["llama"], backend="reference", override={"llama.context_length": 32}) as llm:
+        assert llm.n_ctx == llm.metadata["llama.context_length"] == 32
+    with pytest.raises(RequestError, match="override of 'llama.context_length' is 'x', int wanted"):
+        LLM(paths["llama"], override={"llama.context_length": "x"})
+
+
+def test_sampling_as_the_file_says_unless_asked_otherwise(paths):
+    with LLM(paths["llama"], backend="reference", override={"general.sampling.temp": 0.0}) as llm:
+        assert llm.sampling == {"temperature": 0.0}
+        texts = {llm.generate("the", max_tokens=8, ignore_eos=True).text for _ in range(4)}
+        others = {llm.generate("the", max_tokens=8, ignore_eos=True, temperature=2.0).text for _ in range(4)}
+        assert len(texts) == 1 < len(others)

@@ -20,6 +20,7 @@ from edgeinfer.sampling import (
     largest,
     nucleus,
     repeated,
+    stated,
     temper,
 )
 
@@ -310,3 +311,17 @@ def test_candidates_and_probabilities_are_llama_cpps(shared: pathlib.Path) -> No
             start = case.get("logit_offset")
             want = vector[all_ids[part]] if start is None else all_logits[start : start + case["length"]]
             assert np.allclose(got, want, rtol=1e-6, atol=1e-6), case
+
+
+def test_what_a_file_says_of_sampling() -> None:
+    keys = {"temp": 0.5, "top_k": 20, "top_p": 0.25, "min_p": 0, "penalty_repeat": 1.5, "penalty_last_n": -1}
+    found = stated({f"general.sampling.{key}": value for key, value in keys.items()} | {"general.name": "x"})
+    want = {"temperature": 0.5, "top_k": 20, "top_p": 0.25, "min_p": 0.0, "repeat_penalty": 1.5, "repeat_last_n": -1}
+    assert found == want and SamplingParams(**found).top_k == 20
+    assert stated({}) == {}
+
+
+@pytest.mark.parametrize(("key", "value"), [("temp", -1.0), ("top_k", 2.5), ("top_p", "x"), ("min_p", np.array([0.5]))])
+def test_what_a_file_says_out_of_bounds_is_ignored_with_a_warning(key: str, value: object) -> None:
+    with pytest.warns(UserWarning, match=f"general.sampling.{key} is ignored"):
+        assert stated({f"general.sampling.{key}": value}) == {}

@@ -104,6 +104,12 @@ def test_statistics_go_to_stderr(run, model):
     assert "prompt 3 tokens" in done.stderr and "answer 3 tokens" in done.stderr and "ended by stop" in done.stderr
 
 
+def test_statistics_name_what_the_model_says_of_sampling(run, model):
+    sampling = ["--override", "general.sampling.temp=0.25", "--override", "general.sampling.top_k=3"]
+    assert run(model, "go", "--stats", *sampling).stderr.endswith("; from the model: top_k 3\n")  # --temp is given
+    assert "from the model" not in run(model, "go", "--stats").stderr
+
+
 def test_a_word_that_is_neither_model_nor_prompt_is_the_users_mistake(edgeinfer):
     assert "did you mean 'smollm2'?; if it is what you want to ask: -p smolm2" in edgeinfer.fails(2, "run", "smolm2")
     assert "neither a file nor a model" in edgeinfer.fails(2, "run", "-m", "nobody", "-p", "go")
