@@ -352,6 +352,19 @@ def test_any_shard_of_a_split_model_loads(paths, tmp_path, monkeypatch):
             assert np.array_equal(llm.logits(PROMPT), wanted)
 
 
+@pytest.mark.parametrize("alignment", [1, 2, 64])
+def test_weights_may_stand_anywhere(load, paths, tmp_path, monkeypatch, alignment):
+    class Writer(gguf_package.GGUFWriter):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.add_custom_alignment(alignment)
+
+    wanted = load().logits(PROMPT)
+    monkeypatch.setattr("gguf.GGUFWriter", Writer)
+    paths[f"at {alignment}"] = tiny.write(tmp_path / "m.gguf", "llama")
+    assert np.array_equal(load(f"at {alignment}").logits(PROMPT), wanted)
+
+
 def test_overridden_metadata(paths):
     with LLM(paths["llama"], backend="reference", override={"llama.context_length": 32}) as llm:
         assert llm.n_ctx == llm.metadata["llama.context_length"] == 32

@@ -3,6 +3,7 @@
 Making a quarter million message objects would take longer than all else at start.
 Source: https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,37 +46,40 @@ class Normalizer:
 
 
 def make_processor(
-    file: GgufFile, vocabulary: Vocabulary, kind: int, normalizer: Normalizer, byte_fallback: bool = False
+    file: GgufFile, vocabulary: Vocabulary, kind: int, normalizer: Normalizer, byte_pieces: Sequence[int] = ()
 ) -> sentencepiece.SentencePieceProcessor:
     """A processor that gives the file's ids, and their number where no piece fits.
 
-    `kind` is UNIGRAM or BPE.  FormatError for scores or pieces that do not fit."""
+    `kind` is UNIGRAM or BPE; `byte_pieces` are the ids of the 256 bytes, if text without a piece becomes bytes.
+    FormatError for scores or pieces that do not fit."""
     count = len(vocabulary.pieces)
     scores = file.array("tokenizer.ggml.scores", float, None)
     if scores is None:
         scores = np.zeros(count, np.float32)
     if len(scores) != count:
         raise FormatError(f"tokenizer.ggml.scores has {len(scores)} values for {count} tokens")
-    trainer = b"\x18%c\x98\x02%c" % (kind, byte_fallback)
+    trainer = b"\x18%c\x98\x02%c" % (kind, len(byte_pieces) > 0)
     specs = _field(b"\x12", trainer) + _field(b"\x1a", normalizer.serialised())
-    scores, types = np.append(scores, 0), np.append(_types(vocabulary, byte_fallback), PieceType.UNKNOWN)
+    scores, types = np.append(scores, 0), np.append(_types(vocabulary, byte_pieces), PieceType.UNKNOWN)
     processor = sentencepiece.SentencePieceProcessor()
+    # of a lone zero byte the library would tell the user, all else that it does not take it refuses
+    pieces = _distinct(vocabulary) if b"\0" in vocabulary.pieces else vocabulary.pieces
     try:
         try:
-            processor.LoadFromSerializedProto(_pieces([*vocabulary.pieces, _UNKNOWN], scores, types) + specs)
+            processor.LoadFromSerializedProto(_pieces([*pieces, _UNKNOWN], scores, types) + specs)
         except RuntimeError:
             processor.LoadFromSerializedProto(_pieces([*_distinct(vocabulary), _UNKNOWN], scores, types) + specs)
-    except RuntimeError as error:
+    except (RuntimeError, UnicodeDecodeError) as error:  # the latter where the library quotes a piece that is no text
         raise FormatError(f"sentencepiece refuses the vocabulary: {' '.join(str(error).split())}") from None
     return processor
 
 
-def _types(vocabulary: Vocabulary, byte_fallback: bool) -> np.ndarray:
+def _types(vocabulary: Vocabulary, byte_pieces: Sequence[int]) -> np.ndarray:
     """The types as the library should take them: it leaves unused pieces out of texts, llama.cpp does not."""
     types = vocabulary.types.copy()
     types[(types == PieceType.USER_DEFINED) | (types == PieceType.UNUSED)] = PieceType.NORMAL
-    types[types == PieceType.UNKNOWN] = PieceType.CONTROL
-    types[types == PieceType.BYTE] = PieceType.BYTE if byte_fallback else PieceType.CONTROL
+    types[(types == PieceType.UNKNOWN) | (types == PieceType.BYTE)] = PieceType.CONTROL
+    types[list(byte_pieces)] = PieceType.BYTE
     return types
 
 

@@ -18,7 +18,8 @@ class Spm:
         self._bytes = byte_ids(vocabulary)
         self._unknown = len(vocabulary.pieces)
         self.space_prefix = vocabulary.add_space_prefix is not False
-        self._processor = make_processor(file, vocabulary, BPE, Normalizer(), None not in self._bytes)
+        all_bytes = [id for id in self._bytes if id is not None] if None not in self._bytes else []
+        self._processor = make_processor(file, vocabulary, BPE, Normalizer(), all_bytes)
 
     def encode(self, raw: bytes, exact: bool) -> list[int]:
         """Ids of `raw`.  Broken UTF-8 becomes byte tokens, whether or not `exact`."""

@@ -60,8 +60,15 @@ def test_equal_and_empty_pieces(spm: Make) -> None:
     assert spm(["a", "", "a"], **PLAIN).encode("aa") == [261, 261]
 
 
-def test_piece_with_a_zero_byte(spm: Make) -> None:
-    assert spm(["\0", "a"], **PLAIN).encode("a\0") == [260, 3]
+@pytest.mark.parametrize("piece", ["\0", "b\0"])
+def test_piece_with_a_zero_byte(spm: Make, piece: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert spm([piece, "a"], **PLAIN).encode("a\0") == [260, 3]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_byte_tokens_twice_and_byte_tokens_that_are_none(spm: Make) -> None:
+    tokenizer = spm(["a", "b"], [("<0x41>", 6), ("byte", 6)], **PLAIN)
+    assert tokenizer.encode("aA") == [259, 261]
 
 
 def test_long_piece(spm: Make) -> None:
