@@ -1,5 +1,6 @@
 """The conversation on a terminal, played by a pseudo-terminal."""
 
+import contextlib
 import os
 import re
 import select
@@ -28,7 +29,7 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode())
 
-    def wait(self, text, seconds=20):
+    def wait(self, text, seconds=60):
         """What is shown up to `text`, which must come within that time."""
         end = time.monotonic() + seconds
         while text not in self.shown:
@@ -38,18 +39,23 @@ class Terminal:
         before, _, self.shown = self.shown.partition(text)
         return before
 
-    def end(self):
-        """The exit code; what is left on the terminal is read and dropped."""
-        with self.process:
-            while select.select([self.master], [], [], 20)[0]:
-                try:
-                    if not os.read(self.master, 4096):
-                        break
-                except OSError:  # Linux: the other side is closed
-                    break
-            code = self.process.wait(20)
-        os.close(self.master)
-        return code
+    def end(self, again=None):
+        """The exit code; what is left on the terminal is read and dropped.  `again` is a signal to repeat until it is heard: one that
+        comes between a prompt and the wait for a line is only seen with the next."""
+        deadline = time.monotonic() + 60
+        try:
+            while self.process.poll() is None:
+                assert time.monotonic() < deadline, "does not end"
+                if again:
+                    self.process.send_signal(again)
+                if select.select([self.master], [], [], 1)[0]:
+                    with contextlib.suppress(OSError):  # Linux: the other side is closed
+                        os.read(self.master, 4096)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            os.close(self.master)
+        return self.process.returncode
 
 
 @pytest.fixture
@@ -92,8 +98,7 @@ def test_ctrl_c_ends_an_answer_and_at_the_prompt_the_conversation(edgeinfer, mod
     terminal.wait("\r\n> ")
     terminal.type("x\n")
     terminal.wait(" beta\r\n> ")
-    terminal.process.send_signal(signal.SIGINT)
-    assert terminal.end() == 130
+    assert terminal.end(again=signal.SIGINT) == 130
 
 
 def test_earlier_turns_are_not_read_again(edgeinfer, tmp_path):
