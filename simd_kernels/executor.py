@@ -15,11 +15,11 @@ def run(e: Emitter, ops: Value, count: Value, step: Value, thread: Value, thread
         leave(done.get() >= count)
         op = ops + done.get() * OP_BYTES
         chain = e.field(op, 3)
-        with e.when(chain > 1):
+        with e.when(chain > 0):
             run_chain(e, op, chain, step, thread, threads)
-        with e.when(chain <= 1):
+        with e.when(chain <= 0):
             e.jump(e.field(op, 0), op, step, thread, threads)
-        done.set(done.get() + e.select(chain > 1, chain, 1))
+        done.set(done.get() + e.select(chain > 0, chain, 1))
         last = ops + (done.get() - 1) * OP_BYTES
         with e.when((e.field(last, 1) > 0) & (threads > 1)):
             barrier(e, threads, sync)
@@ -28,7 +28,8 @@ def run(e: Emitter, ops: Value, count: Value, step: Value, thread: Value, thread
 def run_chain(e: Emitter, first: Value, length: Value, step: Value, thread: Value, threads: Value) -> None:
     """Take a few rows through all operations of a chain, then the next few.
 
-    An operation's share of rows follows from a worker's number and their count, so smaller shares are more workers."""
+    An operation's share of rows follows from a worker's number and their count, so smaller shares are more workers.  Chains of one
+    operation are taken so too: the same rows are a worker's own in all chains, and between these nobody waits."""
     rows = e.load(e.field(first, 2), I64)
     turns = (rows + (threads * CHAINED_ROWS - 1)) / (threads * CHAINED_ROWS)
     with e.loop(0, turns) as turn, e.loop(0, length) as i:

@@ -97,7 +97,8 @@ EXPERT_LINEAR = operation(
 STATE = ("state", "counter", "chunk", "units", "size", "depth")
 SHIFT = operation(*XY, *STATE)
 CONV = operation(*XY, *STATE, "w", "bias")  # w f32[blocks][depth + 1][16], bias f32[blocks][16]
-# share: units that share a row of b and c; a, d: f32[units], or where units have several heads f32[blocks][depth][16], f32[blocks][16]
+# share: units that share a row of b and c; a: f32[units] or f32[units][depth], d: f32[units]; where units have several heads a:
+# f32[blocks][depth][16], d: f32[blocks][16].
 SSM = operation(*XY, "dt", "dt_stride", "b", "b_stride", "c", "c_stride", *STATE, "a", "d", "share")
 WKV = operation("r", "r_stride", "k", "k_stride", "v", "v_stride", "w", "w_stride", "out", "out_stride", *STATE, "bonus")
 DELTA = operation(*(f"{name}{end}" for name in (*"qkvwab", "out") for end in ("", "_stride")), *STATE)

@@ -47,7 +47,7 @@ class Block:
     def put(self, value: Value, row: Value) -> None:
         put(self.e, value, self.row("out", row) + self.column * 4, self.mask)
 
-    def every(self, address: Value, n: Value) -> Value:
+    def every(self, address: Value, n: Value | int) -> Value:
         """Number n of those at `address`, in every lane."""
         return self.e.splat(self.e.load(address + n * 4, F32), LANES)
 
@@ -128,27 +128,30 @@ def conv(b: Block) -> Turn:
     return turn
 
 
-def ssm(narrow: bool) -> Callable[[Block], Turn]:
+def ssm(narrow: bool, each: bool) -> Callable[[Block], Turn]:
     """Selective state spaces: S[n] <- exp(dt * a[n]) * S[n] + dt * x * b[n];  y = sum of S[n] * c[n], plus d * x.
 
-    https://arxiv.org/abs/2312.00752: heads of one column, a for each n (`narrow`: a unit has several heads, a lane is one);
-    https://arxiv.org/abs/2405.21060: wide heads, one a for all n (a unit is a head)."""
+    `narrow`: heads have one column and a unit has several (as in https://arxiv.org/abs/2312.00752), else a unit is a head
+    (https://arxiv.org/abs/2405.21060).  `each`: a is there for each n, else there is one for all n."""
 
     def start(b: Block) -> Turn:
         e, r = b.e, b.r
-        a = r.a + b.number * r.depth * VECTOR if narrow else b.every(r.a, b.unit)
+        a = r.a + (b.number * r.depth * VECTOR if narrow else b.unit * r.depth * 4 if each else b.unit * 4)
         d = e.load(r.d + b.number * VECTOR, WIDE) if narrow else b.every(r.d, b.unit)
         shared = b.unit / r.share * r.depth * 4
+
+        def decay(dt: Value, n: Value | int) -> Value:
+            return e.exp(dt * (e.load(a + n * VECTOR, WIDE) if narrow else b.every(a, n)))
 
         def turn(row: Value) -> None:
             x = b.lanes("x", row)
             dt = b.lanes("dt", row) if narrow else b.every(b.row("dt", row), b.unit)
             into, out = b.row("b", row) + shared, b.row("c", row) + shared
-            news, decay = dt * x, None if narrow else e.exp(dt * a)
+            news, common = dt * x, None if each else decay(dt, 0)
             total = e.var(WIDE, d * x)
             with e.loop(0, r.depth) as n:
                 place = b.state + n * VECTOR
-                kept = e.load(place, WIDE) * (e.exp(dt * e.load(a + n * VECTOR, WIDE)) if decay is None else decay)
+                kept = e.load(place, WIDE) * (decay(dt, n) if common is None else common)
                 now = e.fma(news, b.every(into, n), kept)
                 e.store(now, place)
                 total.set(e.fma(now, b.every(out, n), total.get()))
@@ -211,8 +214,9 @@ def delta(b: Block) -> Turn:
 KERNELS = {
     "shift": recurrence(SHIFT, shift),
     "conv": recurrence(CONV, conv),
-    "ssm.narrow": recurrence(SSM, ssm(True)),
-    "ssm.wide": recurrence(SSM, ssm(False)),
+    "ssm.narrow": recurrence(SSM, ssm(narrow=True, each=True)),
+    "ssm.wide": recurrence(SSM, ssm(narrow=False, each=False)),
+    "ssm.wide.each": recurrence(SSM, ssm(narrow=False, each=True)),
     "wkv": recurrence(WKV, wkv),
     "delta": recurrence(DELTA, delta),
 }

@@ -40,7 +40,8 @@ class Recurrence(Nodes):
             a = np.broadcast_to(a, (heads, op.attrs["state"]))
             a, d = (blocks(x.reshape(groups, heads // groups, -1)) for x in (a, d))
         fields = {"a": self.address(a), "d": self.address(d), "share": 1 if narrow else heads // groups}
-        self.recur(op, f"ssm.{'narrow' if narrow else 'wide'}", record.SSM, ("x", "dt", "b", "c"), fields)
+        kernel = "ssm.narrow" if narrow else "ssm.wide" if a.shape[1] == 1 else "ssm.wide.each"
+        self.recur(op, kernel, record.SSM, ("x", "dt", "b", "c"), fields)
 
     def wkv(self, op: Op) -> None:
         self.recur(op, "wkv", record.WKV, "rkvw", {"bonus": self.floats(op.weights[0])})

@@ -91,6 +91,22 @@ def test_chains_do_every_row_once(kernels, workers, threads, rows):
         assert (x == start + 2 * y).all() and (z == start + 3 * y).all()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 15, 33, 37, 100])
+def test_a_worker_has_the_same_rows_in_chains_of_any_length(kernels, threads, rows):
+    """Workers run by hand, one at a time, each over a copy of the rows: which of them it has changed."""
+    ones, count = np.ones((rows, 5), np.float32), np.array([rows])
+    own = np.zeros((3, threads, rows), bool)
+    for length in (1, 2, 3):
+        for thread in range(threads):
+            x = np.zeros_like(ones)
+            fields = {"kernel": kernels.address("add"), "x": x, "y": ones, "out": x, "width": 5, "count": count}
+            ops = operations(*(write(record.ELEMENTWISE, chain=length * (i == 0), **fields) for i in range(length)))
+            kernels.call("run", ops, length, 0, thread, threads, 0)
+            own[length - 1, thread] = (x == length).all(axis=1)
+    assert (own == own[0]).all() and (own.sum(axis=1) == 1).all()
+
+
 def test_a_worker_that_waits_long_gives_its_core_away(kernels):
     """Two workers run by hand; the second comes late."""
     function, cells = kernels.build(4, pass_on), np.zeros((3, 2), np.int64)

@@ -72,15 +72,20 @@ def ssm_narrow(units, size, depth):
     return Case("ssm", "ssm.narrow", record.SSM, units, size, depth, ins, [a, d], attrs, fields)
 
 
-def ssm_wide(units, size, depth):
+def ssm_wide(units, size, depth, each=False):
     """Units are heads; the even ones share B and C with the one before, where that comes out."""
     share = 1 if units % 2 else 2
     ins = {"x": numbers(TOKENS, units * size), "dt": rates(TOKENS, units)}
     ins |= {name: numbers(TOKENS, units // share * depth, seed=seed) for seed, name in enumerate("bc", 1)}
-    a, d = -rates(units, 1, seed=3), numbers(units, 1, seed=4)
+    a, d = -rates(units, depth if each else 1, seed=3), numbers(units, 1, seed=4)
     attrs = {"heads": units, "groups": units // share, "state": depth}
     fields = {"a": guarded(a), "d": guarded(d), "share": share}
-    return Case("ssm", "ssm.wide", record.SSM, units, size, depth, ins, [a, d], attrs, fields)
+    kernel = "ssm.wide.each" if each else "ssm.wide"
+    return Case("ssm", kernel, record.SSM, units, size, depth, ins, [a, d], attrs, fields)
+
+
+def ssm_wide_each(units, size, depth):
+    return ssm_wide(units, size, depth, each=True)
 
 
 def wkv(units, size, depth):
@@ -97,7 +102,7 @@ def delta(units, size, depth):
     return Case("delta", "delta", record.DELTA, units, size, depth, ins, [], {"heads": units}, {})
 
 
-CASES = {f.__name__: f for f in (shift, conv, ssm_narrow, ssm_wide, wkv, delta)}
+CASES = {f.__name__: f for f in (shift, conv, ssm_narrow, ssm_wide, ssm_wide_each, wkv, delta)}
 
 
 @pytest.fixture(params=CASES)
