@@ -21,7 +21,7 @@ class Chunk:
 
 
 class Backend(Protocol):
-    """Holds the K and V of up to `n_seq` sequences of up to `n_ctx` tokens each."""
+    """Holds the K and V, and recurrent states, of up to `n_seq` sequences of up to `n_ctx` tokens each."""
 
     @property
     def n_ctx(self) -> int: ...
@@ -43,10 +43,12 @@ class Backend(Protocol):
         """Forget `seq`; `open` may give its number again."""
 
     def length(self, seq: int) -> int:
-        """Tokens of `seq` whose K and V are held."""
+        """Tokens of `seq` whose K and V, and states, are held."""
 
     def cut(self, seq: int, length: int) -> int:
-        """Roll `seq` back; the length now held: `length`, or 0 where a ring has already forgotten what it needs."""
+        """Roll `seq` back; the length now held: `length`, or less where what `length` tokens need is lost.
+
+        A ring that has forgotten too much gives 0; recurrent states go back to where they were last copied."""
 
     def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
         """Append the chunks and write logits, float32[outputs, vocab], in chunk order.

@@ -16,12 +16,14 @@ VOCAB = 50
 
 
 class HashBackend:
-    """Logits are drawn from a hash of all tokens up to the position.  `ring`: cuts further back give 0."""
+    """Logits are drawn from a hash of all tokens up to the position.  `ring`: cuts further back give 0.
 
-    def __init__(self, n_ctx=64, n_batch=8, n_seq=2, ring=None, fits=99, pause=0.0):
+    `grain`: cuts go down to a multiple of it, as where copies of states are kept."""
+
+    def __init__(self, n_ctx=64, n_batch=8, n_seq=2, ring=None, grain=1, fits=99, pause=0.0):
         self.n_ctx, self.n_batch, self.n_seq, self.n_vocab = n_ctx, n_batch, n_seq, VOCAB
         self.sequences, self.steps, self.ring, self.fits, self.closed = {}, [], ring, fits, 0
-        self.pause, self.running = pause, threading.Lock()
+        self.pause, self.running, self.grain = pause, threading.Lock(), grain
 
     def open(self):
         if len(self.sequences) >= min(self.n_seq, self.fits):
@@ -35,6 +37,7 @@ class HashBackend:
     def cut(self, seq, length):
         if self.ring is not None and self.length(seq) - length > self.ring:
             length = 0
+        length -= length % self.grain
         del self.sequences[seq][length:]
         return length
 
@@ -130,6 +133,14 @@ def test_longest_unused_is_dropped_when_all_are_taken_and_what_it_shares_is_kept
     third = [*range(5), *range(20, 30)]
     assert run(engine, third) == (truth(third), 5)
     assert run(engine, range(30, 45))[1] == 14
+
+
+def test_what_a_cut_takes_away_beyond_what_was_asked_is_read_again():
+    engine = Engine(backend := HashBackend(grain=4))
+    run(engine, range(10))
+    del backend.steps[:]
+    assert run(engine, [*range(7), 30, 31, 32], tokens=1) == (truth([*range(7), 30, 31, 32], 1), 4)
+    assert backend.steps == [(0, 6)]
 
 
 def test_ring_that_forgot_is_read_again():

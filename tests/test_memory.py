@@ -1,10 +1,13 @@
 """Figures of memory, by hand, over plans of tiny models."""
 
+import dataclasses
+
 import pytest
 
-from edgeinfer import machine, memory
+from edgeinfer import machine, memory, state
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.formats import gguf
+from edgeinfer.op import Op, Value
 from edgeinfer.plan import trace
 from tests import tiny
 
@@ -27,6 +30,12 @@ def test_window_layers_do_not_grow(plans):
     row = 2 * 2 * 2 * 16
     assert memory.kv_bytes(plans["gemma3"], "f16", 1024, 32) == row * (1024 + 2 * 48)
     assert memory.kv_bytes(plans["gemma3"], "f16", 16, 32) == row * 3 * 16
+
+
+def test_recurrent_states_count_with_their_copies_and_do_not_grow(plans):
+    plan = dataclasses.replace(plans["llama"], ops=[*plans["llama"].ops, Op("shift", Value(999, 40))])
+    extra = {n: memory.kv_bytes(plan, "f16", n, 32) - memory.kv_bytes(plans["llama"], "f16", n, 32) for n in (16, 1024)}
+    assert set(extra.values()) == {(1 + state.COPIES) * 3 * 64}  # 40 columns are 3 vectors
 
 
 def test_unknown_kv_type_names_those_there_are(plans):
