@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter must not end an answer
+    warnings.showwarning = lambda message, *_: print(f"edgeinfer: {message}", file=sys.stderr)
     _app(debug)(argv, prog_name="edgeinfer")
 
 

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import TracebackType
@@ -54,8 +55,8 @@ class LLM:
     ) -> None:
         """Load `model`: the path of a GGUF file, or a name of the catalog, which is pulled if it was not yet.
 
-        n_ctx: tokens that a prompt and its answer may take together, at most what the model states.  None is what it
-        states, or where the KV of that takes over a quarter of the memory available, the largest multiple of 256 whose
+        n_ctx: tokens that a prompt and its answer may take together; more than the model states is lowered to that,
+        with a warning.  None is what it states, or where the KV of that takes over a quarter of the memory available, the largest multiple of 256 whose
         KV does not.  n_threads: None is the physical cores this process may use.  kv_type: f32, f16 or q8_0, of the KV
         (always f32 in the reference backend).  backend: "cpu", or "reference" for plain numpy.  n_batch: tokens of a
         prompt that are read in one step.  override: metadata that counts instead of what the file says, by GGUF's keys.
@@ -252,8 +253,8 @@ def _context(plan: Plan, n_ctx: int | None, kv_type: str, n_batch: int) -> int:
         return memory.default_context(plan, kv_type, n_batch)
     n_ctx = _integer("n_ctx", n_ctx, 1)
     if n_ctx > plan.config.context:
-        raise RequestError(f"n_ctx is {n_ctx}; the model has a context of {plan.config.context} tokens")
-    return n_ctx
+        warnings.warn(f"n_ctx {n_ctx} is lowered to the {plan.config.context} tokens the model states", stacklevel=3)
+    return min(n_ctx, plan.config.context)
 
 
 def _stops(stop: Stops) -> tuple[str, ...]:

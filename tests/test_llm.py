@@ -72,7 +72,6 @@ def test_properties(llm, paths):
 @pytest.mark.parametrize(
     "options, text",
     [
-        ({"n_ctx": 257}, "n_ctx is 257; the model has a context of 256 tokens"),
         ({"n_ctx": 0}, "n_ctx is 0; must be 1 or more"),
         ({"n_ctx": 1.5}, "n_ctx is '1.5'; must be an integer"),
         ({"n_threads": 0}, "n_threads is 0; must be 1 to 256"),
@@ -318,6 +317,11 @@ def test_loading_and_closing_leaks_nothing(load):
             llm.generate(PROMPT, max_tokens=2, **GREEDY)
     assert process.memory_info().rss - before < 30e6
     assert (process.num_threads(), process.num_fds()) == (threads, files)
+
+
+def test_the_models_context_is_the_upper_bound(paths):
+    with pytest.warns(UserWarning, match="n_ctx 257 is lowered to the 256 tokens"), LLM(paths["llama"], n_ctx=257) as llm:
+        assert llm.n_ctx == 256
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
