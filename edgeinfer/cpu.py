@@ -10,7 +10,8 @@ from edgeinfer import machine, memory
 from edgeinfer.backend import Chunk, check_step
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.kvcache import KVCache, Layer
-from edgeinfer.lower import Buffer, Lowering, resolve
+from edgeinfer.lower import Lowering, resolve
+from edgeinfer.lowering.nodes import Buffer
 from edgeinfer.models import catalog
 from edgeinfer.plan import Plan
 from edgeinfer.rope import Rope

@@ -28,8 +28,9 @@ def run(e: Emitter, ops: Value, count: Value, step: Value, thread: Value, thread
 def run_chain(e: Emitter, first: Value, length: Value, step: Value, thread: Value, threads: Value) -> None:
     """Take a few rows through all operations of a chain, then the next few.
 
-    An operation's share of rows follows from a worker's number and their count, so smaller shares are more workers.  Chains of one
-    operation are taken so too: the same rows are a worker's own in all chains, and between these nobody waits."""
+    An operation's share of rows follows from a worker's number and their count, so smaller shares are more workers.
+    Chains of one operation are taken so too: the same rows are a worker's own in all chains, and between these nobody
+    waits."""
     rows = e.load(e.field(first, 2), I64)
     turns = (rows + (threads * CHAINED_ROWS - 1)) / (threads * CHAINED_ROWS)
     with e.loop(0, turns) as turn, e.loop(0, length) as i:

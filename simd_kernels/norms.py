@@ -75,7 +75,11 @@ def dot(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> No
     with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
         x, y = (base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.y, r.y_stride)))
         total = e.var(WIDE)
-        sweep(e, r.size, lambda k, mask: total.set(e.fma(get(e, x + k * 4, mask), get(e, y + k * 4, mask), total.get())))
+
+        def one(k: Value, mask: Value | None) -> None:
+            total.set(e.fma(get(e, x + k * 4, mask), get(e, y + k * 4, mask), total.get()))
+
+        sweep(e, r.size, one)
         e.store(e.total(total.get()), r.out + row * r.out_stride + group * 4)
 
 

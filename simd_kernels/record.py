@@ -92,13 +92,13 @@ EXPERT_LINEAR = operation(
     *(*XY, "x_part", "y", "y_stride", "w", "row_bytes", "expert_bytes", "rows", "cols", "bias", "dot", "used", "counter", "chunk")
 )
 
-# Recurrences.  state: where in a sequence's slot the op's is, which has `depth` numbers for each column of `units` of `size` columns;
-# chunk: blocks of columns claimed at a time.  Heads lie side by side in a row, as in all inputs.
+# Recurrences.  state: where in a sequence's slot the op's is, `depth` numbers for each column of `units` of `size` columns;
+# chunk: blocks of columns claimed at a time.
 STATE = ("state", "counter", "chunk", "units", "size", "depth")
 SHIFT = operation(*XY, *STATE)
 CONV = operation(*XY, *STATE, "w", "bias")  # w f32[blocks][depth + 1][16], bias f32[blocks][16]
-# share: units that share a row of b and c; a: f32[units] or f32[units][depth], d: f32[units]; where units have several heads a:
-# f32[blocks][depth][16], d: f32[blocks][16].
+# share: units that share a row of b and c; a: f32[units] or f32[units][depth], d: f32[units]; where units have several
+# heads a: f32[blocks][depth][16], d: f32[blocks][16].
 SSM = operation(*XY, "dt", "dt_stride", "b", "b_stride", "c", "c_stride", *STATE, "a", "d", "share")
-WKV = operation("r", "r_stride", "k", "k_stride", "v", "v_stride", "w", "w_stride", "out", "out_stride", *STATE, "bonus")
+WKV = operation(*(f"{name}{end}" for name in (*"rkvw", "out") for end in ("", "_stride")), *STATE, "bonus")
 DELTA = operation(*(f"{name}{end}" for name in (*"qkvwab", "out") for end in ("", "_stride")), *STATE)

@@ -1,8 +1,9 @@
 """Kernels that remember: short convolutions and recurrences, one token after the other.
 
-Columns do not depend on each other, so 16 of them are the lanes and nothing is summed across lanes.  Workers claim blocks of up to 16
-columns of one unit (a head, or all columns that share their other inputs) and take them through all tokens of all sequences.  A block's
-state is f32[depth][16]; the blocks of an op lie behind each other in the sequence's slot.
+Columns do not depend on each other, so 16 of them are the lanes and nothing is summed across lanes.  Workers claim
+blocks of up to 16 columns of one unit (a head, or all columns that share their other inputs) and take them through all
+tokens of all sequences.  A block's state is f32[depth][16]; the blocks of an op lie behind each other in the sequence's
+slot.
 """
 
 from collections.abc import Callable
@@ -38,7 +39,8 @@ class Block:
 
     def head(self, name: str, row: Value) -> Value:
         """Address of the unit's `depth` numbers in a row."""
-        return self.row(name, row) + self.unit * self.r.depth * 4
+        address: Value = self.row(name, row) + self.unit * self.r.depth * 4
+        return address
 
     def lanes(self, name: str, row: Value) -> Value:
         """The block's columns of a row."""
@@ -131,7 +133,7 @@ def conv(b: Block) -> Turn:
 def ssm(narrow: bool, each: bool) -> Callable[[Block], Turn]:
     """Selective state spaces: S[n] <- exp(dt * a[n]) * S[n] + dt * x * b[n];  y = sum of S[n] * c[n], plus d * x.
 
-    `narrow`: heads have one column and a unit has several (as in https://arxiv.org/abs/2312.00752), else a unit is a head
+    `narrow`: heads have one column and a unit has several (https://arxiv.org/abs/2312.00752), else a unit is a head
     (https://arxiv.org/abs/2405.21060).  `each`: a is there for each n, else there is one for all n."""
 
     def start(b: Block) -> Turn:
