@@ -1,8 +1,9 @@
 """Where the time of a step goes: every operation of a decode and a prefill step on one thread, summed by kernel.
 
 usage: profile_step.py MODEL.gguf [TOKENS 512] [CONTEXT 64]
-Times are CPU times (wall time may hold other work on a busy machine).  The whole step is quicker than its operations one by one: chains of
-operations on rows keep these in the cache, and each operation on its own costs a call from Python."""
+Times are CPU times (wall time may hold other work on a busy machine).  The whole step is quicker than its operations
+one by one: chains of operations on rows keep these in the cache, and each operation on its own costs a call from
+Python."""
 
 import collections
 import sys
@@ -44,7 +45,7 @@ def profile(backend: CpuBackend, chunk: Chunk, logits: np.ndarray, rounds: int) 
 def report(title: str, total: dict[str, float], tokens: int) -> None:
     together = total.pop("whole")
     whole = sum(total.values())
-    print(f"{title}: {together * 1e3:.2f} ms, {tokens / together:.1f} tokens/s; operation by operation {whole * 1e3:.2f} ms:")
+    print(f"{title}: {together * 1e3:.2f} ms, {tokens / together:.1f} tokens/s; one by one {whole * 1e3:.2f} ms:")
     for name, seconds in sorted(total.items(), key=lambda item: -item[1]):
         print(f"  {name:28s} {seconds * 1e3:9.3f} ms  {100 * seconds / whole:5.1f} %")
 

@@ -2,8 +2,9 @@
 
 usage: versus_llamacpp.py PEER_PYTHON MODEL.gguf [MODEL.gguf ...] [--threads 1,2] [--rounds 5]
 
-PEER_PYTHON is the interpreter of an environment with llama-cpp-python in it.  Both run as processes of their own that wait for their turn:
-decode is 64 single-token steps after 16 tokens, prefill one prompt of 512 tokens.  `share` is the CPU time a turn got over what it asked
+PEER_PYTHON is the interpreter of an environment with llama-cpp-python in it.  Both run as processes of their own
+that wait for their turn: decode is 64 single-token steps after 16 tokens, prefill one prompt of 512 tokens.  `share`
+is the CPU time a turn got over what it asked
 for: below about 0.9 the machine was busy with something else and the figure says little."""
 
 import argparse
@@ -36,7 +37,8 @@ import llama_cpp as L
 model, threads = sys.argv[1], int(sys.argv[2])
 quiet = L.llama_log_callback(lambda *_: None); L.llama_log_set(quiet, None)
 m = L.llama_model_load_from_file(model.encode(), L.llama_model_default_params())
-p = L.llama_context_default_params(); p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = 1024, 512, 512, threads, threads
+p = L.llama_context_default_params()
+p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = 1024, 512, 512, threads, threads
 c = L.llama_init_from_model(m, p)
 def step(ids):
     tokens = (ctypes.c_int32 * len(ids))(*ids)  # the batch only points to it
@@ -98,12 +100,10 @@ def compare(python: str, model: str, threads: int, rounds: int) -> None:
     for test in ("decode", "prefill"):
         speeds = {name: statistics.median(s["speed"] for s in samples[test, name]) for name in peers}
         shares = {name: statistics.median(s["share"] for s in samples[test, name]) for name in peers}
-        ours, theirs = speeds.values()
-        print(
-            f"{os.path.basename(model):36s} {threads} threads  {test:8s} edgeinfer {ours:8.1f} (share {shares['edgeinfer']:.2f})"
-            f"  llama.cpp {theirs:8.1f} (share {shares['llama.cpp']:.2f})  {ours / theirs:5.2f} times  load {os.getloadavg()[0]:.1f}",
-            flush=True,
-        )
+        words = [f"{name} {speeds[name]:8.1f} (share {shares[name]:.2f})" for name in peers]
+        times = speeds["edgeinfer"] / speeds["llama.cpp"]
+        head, load = f"{os.path.basename(model):36s} {threads} threads  {test:8s}", os.getloadavg()[0]
+        print(head, *words, f"{times:5.2f} times", f"load {load:.1f}", sep="  ", flush=True)
     for peer in peers.values():
         peer.close()
 

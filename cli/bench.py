@@ -32,9 +32,9 @@ def command(
 ) -> None:
     """Measure prefill (pp) and decode (tg).
 
-    Every test runs once to warm up and then REPETITIONS times.  The share is that of the machine's own limit, measured just before: a
-    decode's bytes of weights and KV against the speed at which this file's pages can be read, a prefill's multiplications against the
-    8-bit products a second that the cores do from registers.
+    Every test runs once to warm up and then REPETITIONS times.  The share is that of the machine's own limit,
+    measured just before: a decode's bytes of weights and KV against the speed at which this file's pages can be
+    read, a prefill's multiplications against the 8-bit products a second that the cores do from registers.
     """
     from edgeinfer import machine
 
@@ -92,7 +92,11 @@ class Bench:
             if number:
                 seconds.append(time.perf_counter() - start)
         speeds = [tokens / s for s in seconds]
-        work = weight_bytes(self.plan) + kv_bytes_read(self.backend, depth + tokens / 2) if kind == "tg" else products(self.plan, tokens)
+        work = (
+            weight_bytes(self.plan) + kv_bytes_read(self.backend, depth + tokens / 2)
+            if kind == "tg"
+            else products(self.plan, tokens)
+        )
         return {
             "model_filename": self.path,
             "model_size": self.file.size,

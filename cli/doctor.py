@@ -20,7 +20,13 @@ Facts = dict[str, Fact]
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of lines.")] = False) -> None:
     """Show versions, machine, kernels and folders."""
-    facts = {"versions": _versions(), "machine": _machine(), "kernels": _kernels(), "limits": _limits(), "models": _models()}
+    facts = {
+        "versions": _versions(),
+        "machine": _machine(),
+        "kernels": _kernels(),
+        "limits": _limits(),
+        "models": _models(),
+    }
     if as_json:
         print(json.dumps(facts, indent=2))
         return

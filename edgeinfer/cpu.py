@@ -1,4 +1,4 @@
-"""CpuBackend: a plan on SIMD kernels.  Everything is laid out at load; a step fills in a few numbers and makes one call."""
+"""CpuBackend: a plan on SIMD kernels.  All is laid out at load; a step fills in a few numbers and makes one call."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from edgeinfer.state import States
 class CpuBackend:
     """See `edgeinfer.backend.Backend`.
 
-    n_threads workers; kv_type "f32", "f16" or "q8_0"; steps of at most n_batch tokens; n_seq sequences of n_ctx tokens."""
+    n_threads workers; kv_type "f32", "f16" or "q8_0"; steps of at most n_batch tokens; n_seq sequences of n_ctx
+    tokens."""
 
     def __init__(self, plan: Plan, n_ctx: int, n_threads: int, kv_type: str, n_batch: int, n_seq: int) -> None:
         self.n_ctx, self.n_batch, self.n_seq = n_ctx, min(n_batch, n_ctx), n_seq
         self.n_vocab = plan.config.vocab
         self.tier = cpu.host().tier
         self.plan, self.kv_type = plan, kv_type
-        attends = [op.attrs for op in plan.ops if op.kind == "attend" and len(op.ins) == 3]  # others use these layers' KV
+        attends = [
+            op.attrs for op in plan.ops if op.kind == "attend" and len(op.ins) == 3
+        ]  # others use these layers' KV
         layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in attends]
         self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type)
         self._states = States(plan.ops, n_seq)

@@ -1,8 +1,9 @@
 """The KV cache of the cpu backend: blocks of 16 tokens, found through a block table for each sequence.
 
-Layers with the same window share their tables.  A layer that sees everything takes blocks from a common pool as a sequence grows; a
-sliding-window layer has a ring of blocks just long enough for its window and one step, so its memory does not grow with the context:
-the ring's table simply repeats.  Rolling back is cutting the table.  (Block tables: https://arxiv.org/abs/2309.06180.)
+Layers with the same window share their tables.  A layer that sees everything takes blocks from a common pool as a
+sequence grows; a sliding-window layer has a ring of blocks just long enough for its window and one step, so its
+memory does not grow with the context: the ring's table simply repeats.  Rolling back is cutting the table.  (Block
+tables: https://arxiv.org/abs/2309.06180.)
 """
 
 from __future__ import annotations

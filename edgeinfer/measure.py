@@ -1,4 +1,4 @@
-"""What this machine can do, measured on the spot: bytes read and 8-bit products a second.  The limits of decode and of prefill."""
+"""What this machine can do, measured: bytes read (decode's limit) and 8-bit products a second (prefill's)."""
 
 import ctypes
 import threading
@@ -18,7 +18,8 @@ SECONDS = 0.3  # a measurement takes about this long
 
 
 def read_bandwidth(threads: int, data: np.ndarray | None = None) -> float:
-    """Bytes a second at which `threads` threads read `data` uint8[bytes] (a mapped file's, or a buffer's), each its own part."""
+    """Bytes a second at which `threads` threads read `data` uint8[bytes] (a mapped file's, or a buffer's), each its
+    own part."""
     data = aligned(BUFFER) if data is None else data
     if not data.flags.writeable:
         data.max()  # pages of a file are mapped when first touched

@@ -8,15 +8,18 @@ from edgeinfer.simd_kernels.rows import WIDE, my_rows
 def quantise(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """Rows of f32[width] as 8-bit codes, and a scale = largest size / 127 for each 32 of them.
 
-    One row alone: codes i8[width], scales f32[width / 32], sums of scale * code over 32 codes f32[width / 32] and over 16 f32[width / 16].
-    Several: tiles of n = tile_tokens rows in place of n rows, codes i8[width / 4][n][4], scales f32[width / 32][n], sums [...][n] likewise.
-    A row that holds a number that is not finite gets scales that are not finite."""
+    One row alone: codes i8[width], scales f32[width / 32], sums of scale * code over 32 codes f32[width / 32] and
+    over 16 f32[width / 16].
+    Several: tiles of n = tile_tokens rows in place of n rows, codes i8[width / 4][n][4], scales f32[width / 32][n],
+    sums [...][n] likewise. A row that holds a number that is not finite gets scales that are not finite."""
     r = QUANTISE.read(e, op)
     count = e.load(e.field(op, 2), I64)
     for tokens, wanted in ((1, count.equals(1)), (e.tier.tile_tokens, count > 1)):
         with e.when(wanted), my_rows(e, op, thread, threads) as row:
             place = row / tokens
-            quantise_row(e, r.x + row * r.x_stride, r.width, r.out + place * r.out_stride * tokens, row - place * tokens, tokens)
+            quantise_row(
+                e, r.x + row * r.x_stride, r.width, r.out + place * r.out_stride * tokens, row - place * tokens, tokens
+            )
 
 
 def quantise_row(e: Emitter, x: Value, width: Value, tile: Value, lane: Value, n: int) -> None:

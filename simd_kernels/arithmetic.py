@@ -5,12 +5,14 @@ from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, Emitter, Value
 from edgeinfer.simd_kernels.record import ELEMENTWISE, GROUPED, STEP, TEMPER, UNARY, Record
-from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
+from edgeinfer.simd_kernels.rows import get, my_rows, put, sweep
 
 Formula = Callable[[Emitter, Value], Value]
 
 
-def elementwise(record: Record, formula: Callable[[Emitter, SimpleNamespace, list[Value]], Value]) -> Callable[..., None]:
+def elementwise(
+    record: Record, formula: Callable[[Emitter, SimpleNamespace, list[Value]], Value]
+) -> Callable[..., None]:
     """A kernel out = formula(x, y) number by number; y only where the record has one."""
 
     def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
@@ -37,7 +39,8 @@ def tanh(e: Emitter, x: Value) -> Value:
 
 
 def gelu(e: Emitter, x: Value) -> Value:
-    """x * Phi(x) in its tanh form: 0.5 x (1 + tanh(z)) is x * sigmoid(2 z) with z = sqrt(2 / pi) (x + 0.044715 x**3)."""
+    """x * Phi(x) in its tanh form: 0.5 x (1 + tanh(z)) is x * sigmoid(2 z) with z = sqrt(2 / pi) (x + 0.044715
+    x**3)."""
     return x * sigmoid(e, x * (x * x * 0.044715 + 1.0) * (2 * 0.7978845608028654))
 
 
@@ -50,7 +53,8 @@ def relu(e: Emitter, x: Value) -> Value:
 
 
 def softplus(e: Emitter, x: Value) -> Value:
-    """log(1 + e**x) = max(x, 0) + log(1 + z) with z = e**-|x|; and log(1 + z) = 2 artanh(s) with s = z / (2 + z), at most 1/3."""
+    """log(1 + e**x) = max(x, 0) + log(1 + z) with z = e**-|x|; and log(1 + z) = 2 artanh(s) with s = z / (2 + z), at
+    most 1/3."""
     z = e.exp(-e.size(x))
     s = z / (z + 2.0)
     square = s * s

@@ -1,12 +1,13 @@
 """The KV cache's layout, writing to it, and attention over it.
 
-A block holds 16 tokens of one layer.  For each KV head it has the keys as [key_dim][16], so that 16 tokens are the lanes of a score, then
-the values as [16][value_dim], padded to a multiple of 32 dims, so that dims are the lanes of the output; no sums across lanes anywhere.
-q8_0 adds a half-float scale for every 32 dims of a token: keys [key_dim / 32][16], values [16][value_dim / 32].
-A sequence finds the block of position p at entry p / 16 of its table.
+A block holds 16 tokens of one layer.  For each KV head it has the keys as [key_dim][16], so that 16 tokens are the
+lanes of a score, then the values as [16][value_dim], padded to a multiple of 32 dims, so that dims are the lanes of
+the output; no sums across lanes anywhere.  q8_0 adds a half-float scale for every 32 dims of a token: keys
+[key_dim / 32][16], values [16][value_dim / 32].  A sequence finds the block of position p at entry p / 16 of its table.
 
-Attention is the online softmax of FlashAttention (https://arxiv.org/abs/2205.14135): tiles of query rows pass over 32 keys at a time; a
-row is one head of one token, the heads that share a KV head lie in one tile.  What a row may see is compared by position, without a mask.
+Attention is the online softmax of FlashAttention (https://arxiv.org/abs/2205.14135): tiles of query rows pass over
+32 keys at a time; a row is one head of one token, the heads that share a KV head lie in one tile.  What a row may
+see is compared by position, without a mask.
 """
 
 from types import SimpleNamespace
@@ -110,7 +111,8 @@ class Attend:
 
 
 class Tile:
-    """`size` query rows of one KV head.  Row i is head i % group (of those sharing the KV head) of token i / group of the sequence."""
+    """`size` query rows of one KV head.  Row i is head i % group (of those sharing the KV head) of token i / group
+    of the sequence."""
 
     def __init__(
         self, e: Emitter, attend: Attend, r: SimpleNamespace, s: SimpleNamespace, scratch: Value, size: int
@@ -119,7 +121,8 @@ class Tile:
         self.q = scratch  # f32[size][ROOM]
         self.out = scratch + 8 * ROOM * 4  # f32[size][ROOM]
         self.p = self.out + 8 * ROOM * 4  # f32[size][KEYS]: scores, then weights
-        self.state = self.p + 8 * KEYS * 4  # for each row 64 bytes: last position seen, first position seen, maximum f32, sum f32, slope f32
+        # For each row 64 bytes: last position seen, first position seen, maximum f32, sum f32, slope f32.
+        self.state = self.p + 8 * KEYS * 4
         self.vectors = 2 if e.tier.lanes == 16 else 1  # of 16 keys or dims, side by side in registers
 
     def run(self, first: Value, rows: Value, start: Value, head: Value) -> None:
@@ -132,7 +135,9 @@ class Tile:
         earliest = e.field(self.state, 1)
         table = e.field(r.tables + first * 8, 0)
         with e.loop(earliest & -KEYS, last, KEYS) as key:
-            homes = [self._home(table, e.least(key + BLOCK * j, (last - 1) & -BLOCK), head) for j in range(KEYS // BLOCK)]
+            homes = [
+                self._home(table, e.least(key + BLOCK * j, (last - 1) & -BLOCK), head) for j in range(KEYS // BLOCK)
+            ]
             self._scores(homes)
             with e.loop(0, self.size) as i:
                 self._soften(i, key)
@@ -157,7 +162,11 @@ class Tile:
         row = e.select(valid, row, stop - 1)
         q = self._source(r.q, r.q_stride, r.key_dim, first, row, head)
         factor = e.splat(r.scale_f32, 16)
-        sweep(e, r.key_dim, lambda k, mask: put(e, get(e, q + k * 4, mask) * factor, self.q + i * (ROOM * 4) + k * 4, mask))
+        sweep(
+            e,
+            r.key_dim,
+            lambda k, mask: put(e, get(e, q + k * 4, mask) * factor, self.q + i * (ROOM * 4) + k * 4, mask),
+        )
         with e.loop(0, padded(r), 16) as k:
             e.store(e.const(WIDE), self.out + i * (ROOM * 4) + k * 4)
         position = e.field(self.s.positions + (first + row / r.group) * 8, 0)
@@ -206,7 +215,8 @@ class Tile:
         return self.e.load(address, WIDE)
 
     def _soften(self, i: Value, key: Value) -> None:
-        """Scores of one row become exp(score - maximum so far); sums and outputs so far are scaled to the new maximum."""
+        """Scores of one row become exp(score - maximum so far); sums and outputs so far are scaled to the new
+        maximum."""
         e = self.e
         state, p = self.state + i * 64, self.p + i * (KEYS * 4)
         last, earliest = e.field(state, 0), e.field(state, 1)
@@ -241,7 +251,9 @@ class Tile:
         size = BYTES[self.kv_type]
         width = padded(r)
         with e.loop(0, width, 16 * self.vectors) as d:
-            places = [[self.out + d * 4 + (i * ROOM + 16 * j) * 4 for j in range(self.vectors)] for i in range(self.size)]
+            places = [
+                [self.out + d * 4 + (i * ROOM + 16 * j) * 4 for j in range(self.vectors)] for i in range(self.size)
+            ]
             sums = [[e.var(WIDE, e.load(place, WIDE)) for place in row] for row in places]
             for b, home in enumerate(homes):
                 rest = count - BLOCK * b
@@ -273,5 +285,8 @@ class Tile:
         e, r = self.e, self.r
         out = self._source(r.out, r.out_stride, r.value_dim, first, row, head)
         factor = e.splat(e.const(F32, 1.0) / e.load(self.state + i * 64 + 20, F32), 16)
-        sweep(e, r.value_dim, lambda k, mask: put(e, get(e, self.out + i * (ROOM * 4) + k * 4, mask) * factor, out + k * 4, mask))
-
+        sweep(
+            e,
+            r.value_dim,
+            lambda k, mask: put(e, get(e, self.out + i * (ROOM * 4) + k * 4, mask) * factor, out + k * 4, mask),
+        )

@@ -31,7 +31,9 @@ class Tier:
 AVX2 = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe", "popcnt", "sse4.2")
 AVX512 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 DOTPROD = ("dotprod", "lse")
-CYCLONE = "apple-a7"  # what every aarch64 has, scheduled so that tiles fit the registers: by LLVM's other models they do not
+CYCLONE = (
+    "apple-a7"  # what every aarch64 has, scheduled so that tiles fit the registers: by LLVM's other models they do not
+)
 TIERS = (
     Tier("avx512vnni", "x86_64", "x86-64-v4", ("avx512vnni",), AVX2 + AVX512, lanes=16, tile_rows=32, tile_tokens=6),
     Tier("avxvnni", "x86_64", "x86-64-v3", ("avxvnni",), AVX2, lanes=8, tile_rows=16, tile_tokens=2),

@@ -1,8 +1,9 @@
-"""The words kernels are written in: Python expressions over machine values, which write LLVM instructions down as they are evaluated.
+"""The words kernels are written in: Python expressions over machine values that write LLVM instructions down.
 
-A kernel is a Python function that runs once per build; what it does to its values becomes the machine code.  Vectors are written 64 bytes
-wide on every tier and LLVM splits them for narrower registers.  Only what no plain instruction expresses well differs by tier, and all of
-that is in this file: `dot`, `fma`, the conversions from and to half floats, and the pause of a waiting loop.
+A kernel is a Python function that runs once per build; what it does to its values becomes the machine code.  Vectors
+are written 64 bytes wide on every tier and LLVM splits them for narrower registers.  Only what no plain instruction
+expresses well differs by tier, and all of that is in this file: `dot`, `fma`, the conversions from and to half
+floats, and the pause of a waiting loop.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def vec(kind: ir.Type, lanes: int) -> ir.VectorType:
 
 
 class Value:
-    """A machine value: an integer, a float or a vector of them.  Operators act lane by lane; Python numbers become constants.
+    """A machine value: an integer, a float or a vector of them.  Operators act lane by lane; Python numbers become
+    constants.
 
     Integers wrap around; `>>` shifts in zeros; comparisons are signed and give a mask for `select` and `when`."""
 
@@ -171,10 +173,13 @@ class Emitter:
         return Value(self, self.b.ptrtoint(constant, I64))
 
     def gather(self, table: Value, indices: Value, kind: ir.IntType) -> Value:
-        """Entries of `kind` of the table at this address, by 8- or 16-bit unsigned indices, which fill whole 64-bit words."""
+        """Entries of `kind` of the table at this address, by 8- or 16-bit unsigned indices, which fill whole 64-bit
+        words."""
         size = indices.kind.element.width
         words = self.bits(indices, vec(I64, indices.lanes * size // 64))
-        numbers = [(self.lane(words, k * size // 64) >> (k * size % 64)) & ((1 << size) - 1) for k in range(indices.lanes)]
+        numbers = [
+            (self.lane(words, k * size // 64) >> (k * size % 64)) & ((1 << size) - 1) for k in range(indices.lanes)
+        ]
         return self.join(*(self.load(table + number * (kind.width // 8), vec(kind, 1)) for number in numbers))
 
     def prefetch(self, address: Value) -> None:
@@ -267,7 +272,8 @@ class Emitter:
         return self.pick(Value(self, self.b.insert_element(undefined, x.raw, ir.Constant(I32, 0))), [0] * lanes)
 
     def spread(self, address: Value, count: int, kind: ir.Type, lanes: int) -> list[Value]:
-        """Each of `count` 32-bit numbers of memory in every lane of a vector.  ARM's instructions take them from lanes."""
+        """Each of `count` 32-bit numbers of memory in every lane of a vector.  ARM's instructions take them from
+        lanes."""
         if self.tier.machine != "aarch64":
             return [self.splat(self.load(address + 4 * i, kind), lanes) for i in range(count)]
         fours = [self.load(address + 4 * i, vec(kind, 4)) for i in range(0, count, 4)]
@@ -400,7 +406,8 @@ class Emitter:
         n = x.lanes
         if self.tier.name != "portable":
             return Value(self, self.b.fpext(self.bits(x, vec(F16, n)).raw, vec(F32, n)))
-        # Exponent and mantissa moved into a float's place are the number times 2**-112; subnormals come out right as well.
+        # Exponent and mantissa moved into a float's place are the number times 2**-112; subnormals come out right as
+        # well.
         wide = self.widen(x, vec(I32, n))
         size = (wide & 0x7FFF) << 13
         number = self.bits(self.bits(size, vec(F32, n)) * 2.0**112, wide.kind)
@@ -447,10 +454,11 @@ class Emitter:
         return self.bits(self.bits(x, vec(I32, x.lanes)) & 0x7FFFFFFF, x.kind)
 
     def exp(self, x: Value) -> Value:
-        """e ** x to 2 units in the last place for x in -87..88; smaller x give 0, larger the value at 88, NaN stays NaN.
+        """e ** x to 2 units in the last place for x in -87..88; smaller x give 0, larger the value at 88, NaN stays
+        NaN.
 
-        Range reduction by powers of two (Cody and Waite, Software Manual for the Elementary Functions) and a polynomial of degree 6, fitted
-        to the least largest relative error over +-ln(2)/2."""
+        Range reduction by powers of two (Cody and Waite, Software Manual for the Elementary Functions) and a
+        polynomial of degree 6, fitted to the least largest relative error over +-ln(2)/2."""
         bounded = self.select(x > 88.0, self.const(x.kind, 88.0), x)
         bounded = self.select(bounded < -87.0, self.const(x.kind, -87.0), bounded)
         moved = bounded * 1.4426950408889634 + ROUND  # the low bits are those of the power

@@ -1,4 +1,4 @@
-"""The kernel that runs a whole plan on every worker: a list of operations, with barriers where one reads what others have written."""
+"""The kernel that runs a whole plan on every worker: a list of operations, with barriers where workers must meet."""
 
 from edgeinfer.simd_kernels.emit import I64, Emitter, Value
 from edgeinfer.simd_kernels.layout import SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE

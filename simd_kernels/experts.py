@@ -26,7 +26,8 @@ def exp(e: Emitter, x: Value) -> Value:
 
 
 def route(gate: str) -> Callable[..., None]:
-    """out f32[2 * used] = numbers of the experts with the best ranks, best first, then their weights; x f32[experts] are their scores.
+    """out f32[2 * used] = numbers of the experts with the best ranks, best first, then their weights; x f32[experts]
+    are their scores.
 
     A rank is the gate's value of the score, plus the bias.  Values and ranks are kept in the worker's scratch."""
 
@@ -140,7 +141,11 @@ def expert_linear(e: Emitter, op: Value, step: Value, thread: Value, threads: Va
         e.jump(r.dot, r.w + expert * r.expert_bytes + first * r.row_bytes, r.row_bytes, count, x, r.cols, out)
         with e.when(r.bias > 0):
             bias = r.bias + (expert * r.rows + first) * 4
-            sweep(e, count, lambda k, mask: put(e, get(e, out + k * 4, mask) + get(e, bias + k * 4, mask), out + k * 4, mask))
+            sweep(
+                e,
+                count,
+                lambda k, mask: put(e, get(e, out + k * 4, mask) + get(e, bias + k * 4, mask), out + k * 4, mask),
+            )
 
 
 def mix(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:

@@ -58,7 +58,11 @@ def table() -> dict[str, tuple[int, Body]]:
         "embed.quantised": linear.embed(True),
         "embed.float": linear.embed(False),
         **{f"store.{kv}": attention.Store(kv).body for kv in KV_BYTES},
-        **{attend_name(kv, extras): attention.Attend(kv, extras).body for kv in KV_BYTES for extras in subsets(ATTENTION_EXTRAS)},
+        **{
+            attend_name(kv, extras): attention.Attend(kv, extras).body
+            for kv in KV_BYTES
+            for extras in subsets(ATTENTION_EXTRAS)
+        },
     }
     types = {**QUANTS, **FLOATS}
     return {

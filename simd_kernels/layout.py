@@ -6,7 +6,15 @@ import numpy as np
 
 # Quantised activations (rows.quantise): codes i8[width], f32[width / 32] scales, then sums over 32 and over 16 codes.
 
-SIXTEENS = ("Q2_K", "Q3_K", "Q6_K", "IQ1_M", "IQ2_XS", "IQ2_S", "NVFP4")  # types whose scales cover 16 weights; all others 32
+SIXTEENS = (
+    "Q2_K",
+    "Q3_K",
+    "Q6_K",
+    "IQ1_M",
+    "IQ2_XS",
+    "IQ2_S",
+    "NVFP4",
+)  # types whose scales cover 16 weights; all others 32
 WIDE = ("Q8_0", "IQ4_NL", "IQ4_XS")  # types with codes above 127
 FLOATS = ("F64", "F32", "F16", "BF16")  # types that take float activations
 
@@ -17,7 +25,8 @@ def up(number: int, step: int) -> int:
 
 
 def aligned(size: int, border: int = 4096) -> np.ndarray:
-    """uint8[size], zero, starting at a multiple of `border`; the system commits its pages when they are first written."""
+    """uint8[size], zero, starting at a multiple of `border`; the system commits its pages when they are first
+    written."""
     memory = np.zeros(size + border, np.uint8)
     start = -memory.ctypes.data % border
     return memory[start : start + size]
@@ -40,7 +49,8 @@ def tile_name(type_name: str) -> str:
     return f"tile.{group(type_name)}{'.wide' if type_name in WIDE else ''}"
 
 
-# Scratch of a worker: unpacked rows and the panel of the matrix multiply, then its sums; an attention tile's state; an embedding's codes.
+# Scratch of a worker: unpacked rows and the panel of the matrix multiply, then its sums; an attention tile's state;
+# an embedding's codes.
 
 DEPTH = 512  # columns of a panel of codes
 FLOAT_DEPTH = 128  # columns of a panel of floats: the same bytes
@@ -56,7 +66,12 @@ TILE_BYTES = 2 * 8 * ROOM * 4 + 8 * KEYS * 4 + 8 * 64  # of a tile of 8 rows
 KV_BYTES = {"f32": 4, "f16": 2, "q8_0": 1}  # of a number, without scales
 
 
-ATTENTION_EXTRAS = ("cap", "slopes", "sinks", "chunk")  # what else may happen to scores; a kernel has those its name lists
+ATTENTION_EXTRAS = (
+    "cap",
+    "slopes",
+    "sinks",
+    "chunk",
+)  # what else may happen to scores; a kernel has those its name lists
 
 
 def attend_name(kv_type: str, extras: Iterable[str]) -> str:
@@ -88,12 +103,15 @@ def state_bytes(units: int, size: int, depth: int) -> int:
     """Of `units` of `size` columns with `depth` numbers each."""
     return 4 * units * up(size, LANES) * depth
 
-# The barrier's memory (executor.py): workers that have arrived, and how often all have, each on cache lines of its own; and the address of
-# a C function without arguments that gives the core to someone else, 0 where there is none, for when a worker waits long.
+
+# The barrier's memory (executor.py): workers that have arrived, and how often all have, each on cache lines of its
+# own; and the address of a C function without arguments that gives the core to someone else, 0 where there is none,
+# for when a worker waits long.
 
 SYNC_BYTES = 384
 SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE = 0, 128, 256
 
-# What the measuring kernels do (probe.py): independent sums, enough to hide the instruction's latency, and products of one dot product.
+# What the measuring kernels do (probe.py): independent sums, enough to hide the instruction's latency, and products
+# of one dot product.
 
 DOTS, DOT_BYTES = 24, 64

@@ -1,8 +1,9 @@
 """Linear layers and embeddings: the kernels that walk over weight matrices and call the tensor type's own kernels.
 
-One row of activations: rows of weights go through the type's `dot`, straight from the file's pages, at the speed of memory.  More rows:
-panels of `tile_rows` weight rows are unpacked into L1, and all rows of activations pass through the register tile (tile.py).
-Workers claim chunks or panels from a counter, so that a core that is taken away for a while holds nobody up for long.
+One row of activations: rows of weights go through the type's `dot`, straight from the file's pages, at the speed of
+memory.  More rows: panels of `tile_rows` weight rows are unpacked into L1, and all rows of activations pass through
+the register tile (tile.py). Workers claim chunks or panels from a counter, so that a core that is taken away for a
+while holds nobody up for long.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,11 @@ def one_row(e: Emitter, op: Value) -> None:
         e.jump(r.dot, r.w + first * r.row_bytes, r.row_bytes, count, r.x, r.cols, out)
         with e.when(r.bias > 0):
             bias = r.bias + first * 4
-            sweep(e, count, lambda k, mask: put(e, get(e, out + k * 4, mask) + get(e, bias + k * 4, mask), out + k * 4, mask))
+            sweep(
+                e,
+                count,
+                lambda k, mask: put(e, get(e, out + k * 4, mask) + get(e, bias + k * 4, mask), out + k * 4, mask),
+            )
 
 
 def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, quantised: bool) -> None:
@@ -95,7 +100,8 @@ def float_panel(e: Emitter, r, scratch: Value, first: Value, k: Value, depth: Va
 
 
 def sweep_codes(e: Emitter, r, scratch: Value, out: Value, t: Value, k: Value, depth: Value) -> None:  # type: ignore[no-untyped-def]
-    """Pass one tile of tokens; in it, scales lie behind the codes, then sums over 32 codes, then sums over 16 (rows.quantise)."""
+    """Pass one tile of tokens; in it, scales lie behind the codes, then sums over 32 codes, then sums over 16
+    (rows.quantise)."""
     n = e.tier.tile_tokens
     tile = r.x + t * r.x_stride
     d = tile + r.cols * n

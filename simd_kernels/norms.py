@@ -8,7 +8,8 @@ from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
 
 
 def reduce(e: Emitter, x: Value, size: Value, term: Callable[[Value], Value]) -> Value:
-    """Sum of term(number) over `size` numbers at `x`; lanes past the end count as zero numbers, so term(0) must be 0."""
+    """Sum of term(number) over `size` numbers at `x`; lanes past the end count as zero numbers, so term(0) must be
+    0."""
     total = e.var(WIDE)
 
     def one(k: Value, mask: Value | None) -> None:
@@ -35,18 +36,26 @@ def norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> N
     """RMS norm: x / sqrt(mean(x**2) + eps) * weight  (https://arxiv.org/abs/1910.07467)."""
     r = NORM.read(e, op)
     with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
-        x, out = (base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride)))
+        x, out = (
+            base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride))
+        )
         mean = reduce(e, x, r.size, lambda v: v * v) / e.to_float(r.size)
         factor = e.splat(e.const(F32, 1.0) / e.root(mean + r.eps_f32), 16)
         weight = r.weight + group * r.weight_group
-        sweep(e, r.size, lambda k, mask: put(e, get(e, x + k * 4, mask) * factor * get(e, weight + k * 4, mask), out + k * 4, mask))
+        sweep(
+            e,
+            r.size,
+            lambda k, mask: put(e, get(e, x + k * 4, mask) * factor * get(e, weight + k * 4, mask), out + k * 4, mask),
+        )
 
 
 def layer_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """(x - mean) / sqrt(variance + eps) * weight + bias  (https://arxiv.org/abs/1607.06450)."""
     r = NORM.read(e, op)
     with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
-        x, out = (base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride)))
+        x, out = (
+            base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride))
+        )
         mean = e.splat(reduce(e, x, r.size, lambda v: v) / e.to_float(r.size), 16)
         variance = spread(e, x, r.size, mean) / e.to_float(r.size)
         factor = e.splat(e.const(F32, 1.0) / e.root(variance + r.eps_f32), 16)
@@ -63,7 +72,9 @@ def l2_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -
     """x / max(length, eps)"""
     r = NORM.read(e, op)
     with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
-        x, out = (base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride)))
+        x, out = (
+            base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride))
+        )
         length = e.root(reduce(e, x, r.size, lambda v: v * v))
         factor = e.splat(e.const(F32, 1.0) / e.select(length < r.eps_f32, r.eps_f32, length), 16)
         sweep(e, r.size, lambda k, mask: put(e, get(e, x + k * 4, mask) * factor, out + k * 4, mask))

@@ -1,8 +1,9 @@
-"""The kernel pack: object code of kernels, built once for a tier and kept on disk, linked into the process when first needed.
+"""The kernel pack: object code of kernels, built once for a tier, kept on disk and linked when first needed.
 
-The folder's name is a hash of all kernel sources, the LLVM version and the tier, so that stale code cannot be served and one pack fits
-every machine of its tier.  Files are written under another name and renamed, so that processes that start together do no harm to each
-other; where the folder cannot be used, kernels are built for this process alone, with a warning.
+The folder's name is a hash of all kernel sources, the LLVM version and the tier, so that stale code cannot be served
+and one pack fits every machine of its tier.  Files are written under another name and renamed, so that processes
+that start together do no harm to each other; where the folder cannot be used, kernels are built for this process
+alone, with a warning.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Pack:
         return found
 
     def _read(self, name: str) -> bytes:
-        """The code, or nothing where there is none or the file was cut short; its last 32 bytes are the hash of the rest."""
+        """The code, or nothing where there is none or the file was cut short; its last 32 bytes are the hash of the
+        rest."""
         with contextlib.suppress(OSError):
             data = (self.folder / f"{name}.o").read_bytes()
             if hashlib.sha256(data[:-32]).digest() == data[-32:]:
@@ -92,8 +94,8 @@ class Pack:
                 write_whole(self.folder / f"{name}.o", code + hashlib.sha256(code).digest())
         except OSError as error:
             warnings.warn(
-                f"compiled kernels cannot be kept in {self.folder} ({error.strerror}); they are built anew at every start "
-                "(EDGEINFER_HOME names another folder)",
+                f"compiled kernels cannot be kept in {self.folder} ({error.strerror}); they are built anew at every "
+                "start (EDGEINFER_HOME names another folder)",
                 stacklevel=2,
             )
 
@@ -128,7 +130,12 @@ def build(names: list[str], tier: Tier) -> dict[str, bytes]:
 def announced(count: int, tier: Tier) -> Iterator[None]:
     """Say on stderr what takes a second or two, once."""
     start = time.perf_counter()
-    print(f"edgeinfer: building {count} kernels for {tier.name} (first use on this machine) ...", end="", file=sys.stderr, flush=True)
+    print(
+        f"edgeinfer: building {count} kernels for {tier.name} (first use on this machine) ...",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
     try:
         yield
     finally:

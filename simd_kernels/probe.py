@@ -1,4 +1,4 @@
-"""Kernels that measure the machine: how fast it reads memory, how fast it does 8-bit dot products.  What real kernels are compared with."""
+"""Kernels that measure how fast the machine reads memory and does 8-bit dot products: the limits of the real ones."""
 
 from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import DOTS
@@ -6,7 +6,8 @@ from edgeinfer.simd_kernels.quants.quant import PREFETCH
 
 
 def read(e: Emitter, address: Value, size: Value, out: Value) -> None:
-    """Read `size` bytes (a multiple of 256), with the prefetching of the real kernels; their sum as i64[8] goes to `out`."""
+    """Read `size` bytes (a multiple of 256), with the prefetching of the real kernels; their sum as i64[8] goes to
+    `out`."""
     sums = [e.var(vec(I64, 8)) for _ in range(4)]
     with e.loop(address, address + size, 256) as at:
         for j, total in enumerate(sums):
@@ -18,7 +19,10 @@ def read(e: Emitter, address: Value, size: Value, out: Value) -> None:
 def dots(e: Emitter, turns: Value, out: Value) -> None:
     """DOTS x DOT_BYTES multiplications for each turn, in registers; a sum i32[16] goes to `out`."""
     sums = [e.var(vec(I32, 16)) for _ in range(DOTS)]
-    codes, x = e.load(out, vec(I8, 64)), e.load(out + 64, vec(I8, 64))  # read, so that nothing is known when it is compiled
+    codes, x = (
+        e.load(out, vec(I8, 64)),
+        e.load(out + 64, vec(I8, 64)),
+    )  # read, so that nothing is known when it is compiled
     with e.loop(0, turns):
         for total in sums:
             total.set(e.dot(total.get(), codes, x, False))

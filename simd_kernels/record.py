@@ -1,7 +1,8 @@
 """Records: rows of 64-bit numbers that Python writes and kernels read, one for each operation and one for the step.
 
-Every operation's record begins with the kernel's address, whether the workers wait for each other after it, the address of the count of
-rows it is to do, and how many operations from here on do each row on its own; what follows is the kernel's own.  Strides are in bytes, sizes in numbers.
+Every operation's record begins with the kernel's address, whether the workers wait for each other after it, the
+address of the count of rows it is to do, and how many operations from here on do each row on its own; what follows
+is the kernel's own.  Strides are in bytes, sizes in numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Record:
 
     def read(self, e: Emitter, record: Value) -> SimpleNamespace:
         """All fields as machine values (unused ones cost nothing)."""
-        values = {n: e.field_f32(record, i) if n.endswith("_f32") else e.field(record, i) for i, n in enumerate(self.names)}
+        values = {
+            n: e.field_f32(record, i) if n.endswith("_f32") else e.field(record, i) for i, n in enumerate(self.names)
+        }
         return SimpleNamespace(**values)
 
     def write(self, **values: int | float) -> list[int]:
@@ -47,26 +50,31 @@ def float_bits(number: float) -> int:
     return int(struct.unpack("<I", struct.pack("<f", number))[0])
 
 
-# What changes from step to step.  `ids`, `positions` i64[tokens]; `spans` i64[spans][2]: first row and rows of each sequence's chunk;
-# `states` i64[spans][2]: where the sequence's states are, and where those before its last token are copied to, or 0;
-# `picked` i64[outputs]: the rows that give logits; `scratch`: memory of each worker, `scratch_bytes` apart.
+# What changes from step to step.  `ids`, `positions` i64[tokens]; `spans` i64[spans][2]: first row and rows of each
+# sequence's chunk; `states` i64[spans][2]: where the sequence's states are, and where those before its last token
+# are copied to, or 0; `picked` i64[outputs]: the rows that give logits; `scratch`: memory of each worker,
+# `scratch_bytes` apart.
 STEP = Record(
     *("tokens", "outputs", "ids", "positions", "spans", "states", "span_count", "picked", "scratch", "scratch_bytes")
 )
 
 XY = ("x", "x_stride", "out", "out_stride")
-NORM = operation(*XY, "weight", "bias", "weight_group", "size", "groups", "eps_f32")  # weight_group: from group to group
+# weight_group: bytes from a group's weights to the next one's
+NORM = operation(*XY, "weight", "bias", "weight_group", "size", "groups", "eps_f32")
 ELEMENTWISE = operation(*XY, "y", "y_stride", "width")
 UNARY = operation(*XY, "width", "a_f32", "b_f32", "c_f32", "d_f32")  # constants of the formula
 TEMPER = operation(*XY, "width", "table")  # table f32[positions]
 GROUPED = operation(*XY, "y", "y_stride", "size", "groups")  # y f32[groups]
-COPY = operation(*XY, "width", "groups", "x_group", "out_group")  # of each group `width` numbers; groups lie so many bytes apart
+# Of each group `width` numbers; groups lie so many bytes apart.
+COPY = operation(*XY, "width", "groups", "x_group", "out_group")
 OUTPUTS = operation(*XY, "width")
 QUANTISE = operation(*XY, "width", "groups")  # groups of `width` numbers side by side, quantised on their own
-ROPE = operation(*XY, "heads", "head_dim", "start", "pairs", "table")  # table f32[positions][2][pairs]: cosines, then sines
+# table f32[positions][2][pairs]: cosines, then sines
+ROPE = operation(*XY, "heads", "head_dim", "start", "pairs", "table")
 
-# x: quantised or f32 rows; w: [rows][row_bytes]; bias: f32[rows] or 0; dot, unpack, transpose, tile: kernels; counter: i64, zero when a
-# step begins; chunk: rows of one token claimed at a time; block, block_bytes, group: of the tensor type.
+# x: quantised or f32 rows; w: [rows][row_bytes]; bias: f32[rows] or 0; dot, unpack, transpose, tile: kernels;
+# counter: i64, zero when a step begins; chunk: rows of one token claimed at a time; block, block_bytes, group: of
+# the tensor type.
 LINEAR = operation(
     *XY,
     *("w", "row_bytes", "rows", "cols", "bias", "dot", "unpack", "transpose", "tile"),
@@ -75,24 +83,30 @@ LINEAR = operation(
 # numbers: i64[tokens], the address of the rows' numbers in the table.
 EMBED = operation("out", "out_stride", "numbers", "table", "row_bytes", "cols", "unpack", "group", "scale_f32")
 
-# tables: i64[tokens], the address of each row's block table (i32 block numbers); pool: the layer's blocks, block_bytes each, in them
-# head_bytes for each KV head, whose values begin at value_at; group: heads that share a KV head; window: 0 for none.
+# tables: i64[tokens], the address of each row's block table (i32 block numbers); pool: the layer's blocks,
+# block_bytes each, in them head_bytes for each KV head, whose values begin at value_at; group: heads that share a KV
+# head; window: 0 for none.
 CACHE = ("tables", "pool", "block_bytes", "head_bytes", "value_at", "kv_heads", "key_dim", "value_dim")
 STORE = operation("k", "k_stride", "v", "v_stride", *CACHE)
 # slopes, sinks: f32[heads]; chunk: positions see back to its last multiple only, 0 for all; cap_f32: of the scores.
 ATTEND = operation(
-    *("q", "q_stride", "out", "out_stride"), *CACHE, *("group", "window", "counter", "scale_f32", "slopes", "sinks", "chunk", "cap_f32")
+    *("q", "q_stride", "out", "out_stride"),
+    *CACHE,
+    *("group", "window", "counter", "scale_f32", "slopes", "sinks", "chunk", "cap_f32"),
 )
 
 # Mixture of experts.  A choice is f32[2 * used]: numbers of the chosen experts, then their weights.
 ROUTE = operation(*XY, "experts", "used", "bias", "groups", "groups_used", "normalise", "factor_f32")
 MIX = operation(*XY, "y", "y_stride", "size", "groups", "sums")
-# x: rows for `dot` (quantised one by one, or f32), x_part bytes apart for each chosen expert; bias: f32[experts][rows] or 0.
+# x: rows for `dot` (quantised one by one, or f32), x_part bytes apart for each chosen expert; bias:
+# f32[experts][rows] or 0.
 EXPERT_LINEAR = operation(
-    *(*XY, "x_part", "y", "y_stride", "w", "row_bytes", "expert_bytes", "rows", "cols", "bias", "dot", "used", "counter", "chunk")
+    *(*XY, "x_part", "y", "y_stride", "w", "row_bytes", "expert_bytes"),
+    *("rows", "cols", "bias", "dot", "used", "counter", "chunk"),
 )
 
-# Recurrences.  state: where in a sequence's slot the op's is, `depth` numbers for each column of `units` of `size` columns;
+# Recurrences.  state: where in a sequence's slot the op's is, `depth` numbers for each column of `units` of `size`
+# columns;
 # chunk: blocks of columns claimed at a time.
 STATE = ("state", "counter", "chunk", "units", "size", "depth")
 SHIFT = operation(*XY, *STATE)

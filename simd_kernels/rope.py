@@ -10,8 +10,8 @@ from edgeinfer.simd_kernels.rows import my_rows
 def rope(adjacent: bool) -> Callable[..., None]:
     """Rotary embedding (https://arxiv.org/abs/2104.09864) of `heads` heads by the row's position.
 
-    table f32[positions][2][pairs]: cosines, then sines.  Pair i is (2i, 2i + 1) if `adjacent`, else (i, i + pairs), counted from dim
-    `start`; the dims before and behind the pairs pass."""
+    table f32[positions][2][pairs]: cosines, then sines.  Pair i is (2i, 2i + 1) if `adjacent`, else (i, i + pairs),
+    counted from dim `start`; the dims before and behind the pairs pass."""
 
     def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
         r, s = ROPE.read(e, op), STEP.read(e, step)
@@ -34,7 +34,9 @@ def rope(adjacent: bool) -> Callable[..., None]:
     return body
 
 
-def turn_pairs(e: Emitter, adjacent: bool, x: Value, out: Value, i: Value, pairs: Value, cos: Value, sin: Value) -> None:
+def turn_pairs(
+    e: Emitter, adjacent: bool, x: Value, out: Value, i: Value, pairs: Value, cos: Value, sin: Value
+) -> None:
     """Rotate pairs i, i + 1, ... of one head, as many as `cos` has lanes."""
     n = cos.lanes
     if adjacent:

@@ -1,4 +1,4 @@
-"""Kernels that do each row on its own: what they share, and those that move numbers.  Rows are f32, split evenly over the workers."""
+"""Kernels that do each row on its own: what they share, and those that move numbers.  Rows are f32, shared evenly."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

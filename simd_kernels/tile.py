@@ -1,8 +1,9 @@
-"""The inner parts of the matrix multiply: transposing a panel of weight rows, and the register tiles that sweep the tokens.
+"""The inner parts of the matrix multiply: a panel of weight rows is transposed, register tiles sweep the tokens.
 
-A panel holds `tile_rows` rows of weights with rows as lanes: codes u8[cols / 4][rows][4], scales and minimums f32[groups][rows].  A
-tile keeps `tile_tokens` x `tile_rows` sums in registers, broadcasts 4 activations of a token at a time, and needs no shuffles.
-The scheme is that of BLIS (https://doi.org/10.1145/2764454), with the panel unpacked on its way into L1.
+A panel holds `tile_rows` rows of weights with rows as lanes: codes u8[cols / 4][rows][4], scales and minimums
+f32[groups][rows].  A tile keeps `tile_tokens` x `tile_rows` sums in registers, broadcasts 4 activations of a token
+at a time, and needs no shuffles. The scheme is that of BLIS (https://doi.org/10.1145/2764454), with the panel
+unpacked on its way into L1.
 """
 
 from edgeinfer.simd_kernels.emit import F32, I8, I32, Emitter, Value, vec
@@ -65,19 +66,31 @@ class Tile:
         self.name = f"tile.{group}{'.wide' if wide else ''}"
 
     def body(
-        self, e: Emitter, codes: Value, scales: Value, minimums: Value, x: Value, d: Value, sums: Value, cols: Value, out: Value
+        self,
+        e: Emitter,
+        codes: Value,
+        scales: Value,
+        minimums: Value,
+        x: Value,
+        d: Value,
+        sums: Value,
+        cols: Value,
+        out: Value,
     ) -> None:
         """out f32[tile_tokens][tile_rows] += panel times a tile of activations.
 
-        x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols / group][tile_tokens], as rows.quantise has them: every
-        address is a constant away from one that only counts up, so that broadcasts need no address arithmetic."""
+        x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols / group][tile_tokens], as
+        rows.quantise has them: every address is a constant away from one that only counts up, so that broadcasts
+        need no address arithmetic."""
         acc = Sums(e, out)
         n, tokens, kind = e.tier.lanes, acc.tokens, vec(F32, e.tier.lanes)
         with e.loop(0, cols, self.group) as k:
             exact = self._products(e, codes + k * e.tier.tile_rows, x + k * tokens, acc)
             g = k >> (self.group.bit_length() - 1)
             row = g * (4 * e.tier.tile_rows)
-            low, high = ([e.load(base + row + 4 * n * v, kind) for v in range(acc.vectors)] for base in (minimums, scales))
+            low, high = (
+                [e.load(base + row + 4 * n * v, kind) for v in range(acc.vectors)] for base in (minimums, scales)
+            )
             low = [e.centred(*pair, self.wide) for pair in zip(low, high, strict=True)]
             at = (d + (k >> 5) * (4 * tokens), sums + g * (4 * tokens))
             for t, (scale, total) in enumerate(zip(*(e.spread(a, tokens, F32, n) for a in at), strict=True)):
@@ -99,7 +112,8 @@ class Tile:
 
 
 def tile_float(e: Emitter, numbers: Value, x: Value, stride: Value, cols: Value, out: Value) -> None:
-    """out f32[tile_tokens][tile_rows] += panel f32[cols][tile_rows] times activations f32[cols], tokens `stride` bytes apart."""
+    """out f32[tile_tokens][tile_rows] += panel f32[cols][tile_rows] times activations f32[cols], tokens `stride`
+    bytes apart."""
     n = e.tier.lanes
     acc = Sums(e, out)
     rows = [x + stride * t for t in range(acc.tokens)]

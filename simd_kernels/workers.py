@@ -1,7 +1,7 @@
 """Worker threads: every step is one compiled call on each of them.
 
-The calling thread is worker 0.  The others sleep on a lock between steps; a compiled call holds no interpreter lock, so they truly run side
-by side.
+The calling thread is worker 0.  The others sleep on a lock between steps; a compiled call holds no interpreter lock,
+so they truly run side by side.
 """
 
 from __future__ import annotations

@@ -213,8 +213,6 @@ def test_every_other_tier(tier, tmp_path):
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-3000:]
 
 
-
-
 def test_the_cap_is_the_tier_in_use(model, backends):
     assert backends(model()).tier.name == os.environ.get("EDGEINFER_ISA", cpu.host().tier.name)
 

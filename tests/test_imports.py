@@ -87,7 +87,7 @@ def test_version_is_that_of_pyproject():
 
 
 def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60)
 
 
 def test_import_loads_nothing_heavy():

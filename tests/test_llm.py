@@ -320,7 +320,10 @@ def test_loading_and_closing_leaks_nothing(load):
 
 
 def test_the_models_context_is_the_upper_bound(paths):
-    with pytest.warns(UserWarning, match="n_ctx 257 is lowered to the 256 tokens"), LLM(paths["llama"], n_ctx=257) as llm:
+    with (
+        pytest.warns(UserWarning, match="n_ctx 257 is lowered to the 256 tokens"),
+        LLM(paths["llama"], n_ctx=257) as llm,
+    ):
         assert llm.n_ctx == 256
 
 
@@ -330,7 +333,7 @@ def test_no_noise_at_the_interpreters_exit(paths, backend):
         pass  # its kernels are built, if they were not
     arguments = f"{str(paths['llama'])!r}, backend={backend!r}"
     code = f"import edgeinfer; m = edgeinfer.LLM({arguments}); s = m.stream('a'); next(s)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 

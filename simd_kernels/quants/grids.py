@@ -1,7 +1,7 @@
 """Types whose bits are indices of grids of 8 or 4 weights: IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S.
 
-Source of the layouts: block_iq2_xxs and its neighbours in ggml; of the grids: formats/grids.py.  A grid becomes a table of
-1 to 16 kB in the code.
+Source of the layouts: block_iq2_xxs and its neighbours in ggml; of the grids: formats/grids.py.  A grid becomes a
+table of 1 to 16 kB in the code.
 """
 
 from edgeinfer.formats.grids import grid
@@ -45,7 +45,8 @@ class Signed(Quant):
 
 
 def even(e: Emitter, seven: Value) -> Value:
-    """i64[4] of signs in seven bits of every byte, 32 of them: the eighth bit makes the number of negative weights even."""
+    """i64[4] of signs in seven bits of every byte, 32 of them: the eighth bit makes the number of negative weights
+    even."""
     x = e.bits(seven, vec(I64, 4))
     odd = x ^ (x >> 4)
     odd = odd ^ (odd >> 2)
@@ -151,7 +152,8 @@ class IQ3_S(Signed):
 
 
 class IQ1_S(Quant):
-    """d f16, indices u8[32], words u16[8] of upper index bits (4 times 3), scale (3 bits) and the sign of delta, groups of 32.
+    """d f16, indices u8[32], words u16[8] of upper index bits (4 times 3), scale (3 bits) and the sign of delta,
+    groups of 32.
 
     w = d * (2 scale + 1) * (grid + delta), delta = +-1/8; codes are grid + 1."""
 
@@ -168,7 +170,8 @@ class IQ1_S(Quant):
 
 
 class IQ1_M(Quant):
-    """Indices u8[32], nibbles u8[16] of 3 upper index bits and the sign of delta, words u16[4] of 4 scales and 4 bits of d.
+    """Indices u8[32], nibbles u8[16] of 3 upper index bits and the sign of delta, words u16[4] of 4 scales and 4
+    bits of d.
 
     w = d * (2 scale + 1) * (grid + delta), delta = +-1/8, groups of 16; codes are 8 (grid + delta) + 9."""
 

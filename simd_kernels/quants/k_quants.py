@@ -1,7 +1,7 @@
 """Types with super-blocks of 256 weights: Q2_K, Q3_K, Q4_K, Q5_K, Q6_K.
 
-Source of the layouts: block_q2_K and its neighbours in ggml.  Scales are themselves quantised, one (and a minimum) for each 16 or 32
-weights, and are decoded as a vector: 8 or 16 of them at once.
+Source of the layouts: block_q2_K and its neighbours in ggml.  Scales are themselves quantised, one (and a minimum)
+for each 16 or 32 weights, and are decoded as a vector: 8 or 16 of them at once.
 """
 
 from edgeinfer.simd_kernels.emit import I8, I32, Emitter, Value, vec
@@ -17,8 +17,8 @@ def bytes_of(e: Emitter, *words: Value) -> Value:
 def six_bit(e: Emitter, w: Value) -> tuple[Value, Value]:
     """The 8 scales and 8 minimums, f32[8] each, packed into the 12 bytes at `w` by Q4_K and Q5_K.
 
-    Bytes 0-3: scales 0-3, bytes 4-7: minimums 0-3 (6 bits each; above them the top two bits of number 4-7); bytes 8-11: low nibbles are
-    the low bits of scales 4-7, high nibbles those of minimums 4-7."""
+    Bytes 0-3: scales 0-3, bytes 4-7: minimums 0-3 (6 bits each; above them the top two bits of number 4-7); bytes
+    8-11: low nibbles are the low bits of scales 4-7, high nibbles those of minimums 4-7."""
     a, b, c = (e.load(w + 4 * k, I32) for k in range(3))
     scales = bytes_of(e, a & 0x3F3F3F3F, (c & 0x0F0F0F0F) | ((a >> 2) & 0x30303030))
     minimums = bytes_of(e, b & 0x3F3F3F3F, ((c >> 4) & 0x0F0F0F0F) | ((b >> 2) & 0x30303030))
@@ -59,8 +59,8 @@ class Q5_K(Q4_K):
 class Q6_K(KQuant):
     """Low nibbles u8[128], top bits u8[64], scales i8[16], d f16: w = d * scale * (code - 32), groups of 16.
 
-    Each half (128 weights) has 64 nibble bytes: weights 0-63 low, 64-127 high; and 32 bytes whose bit pairs 0, 1, 2, 3 belong to its
-    weights 0-31, 32-63, 64-95, 96-127."""
+    Each half (128 weights) has 64 nibble bytes: weights 0-63 low, 64-127 high; and 32 bytes whose bit pairs 0, 1, 2,
+    3 belong to its weights 0-31, 32-63, 64-95, 96-127."""
 
     name, bytes, group = "Q6_K", 210, 16
 
@@ -77,7 +77,8 @@ class Q6_K(KQuant):
 
 
 class TwoBit(KQuant):
-    """Where Q2_K and Q3_K agree: each half (128 weights) has 32 bytes whose bit pair p holds its weights 32p..32p+31."""
+    """Where Q2_K and Q3_K agree: each half (128 weights) has 32 bytes whose bit pair p holds its weights
+    32p..32p+31."""
 
     group = 16
     pairs: int  # where the 64 bytes begin
@@ -104,8 +105,8 @@ class Q2_K(TwoBit):
 class Q3_K(TwoBit):
     """Top bits u8[32], bit pairs u8[64], scales u8[12] (16 of 6 bits), d f16: w = d * (scale - 32) * (code - 4).
 
-    Bit g of top byte i is the third bit of weight 32g + i.  Of the scales, bytes 0-7 hold low bits (nibbles low: scales 0-7, high: 8-15)
-    and bytes 8-11 top bits (bit pair p of byte 8 + i: scale 4p + i)."""
+    Bit g of top byte i is the third bit of weight 32g + i.  Of the scales, bytes 0-7 hold low bits (nibbles low:
+    scales 0-7, high: 8-15) and bytes 8-11 top bits (bit pair p of byte 8 + i: scale 4p + i)."""
 
     name, bytes, pairs = "Q3_K", 110, 32
 

@@ -1,7 +1,8 @@
 """Types with blocks of 32 weights: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
 
-Source of the layouts: block_q4_0 and its neighbours in ggml.  Nibble types hold weight j (0..15) in the low and weight j + 16 in the
-high half of byte j; five-bit types hold the top bits of weights 0..31 in a 32-bit word before them.
+Source of the layouts: block_q4_0 and its neighbours in ggml.  Nibble types hold weight j (0..15) in the low and
+weight j + 16 in the high half of byte j; five-bit types hold the top bits of weights 0..31 in a 32-bit word before
+them.
 """
 
 from edgeinfer.simd_kernels.emit import I8, I32, Emitter, Value, vec

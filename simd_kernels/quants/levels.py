@@ -1,7 +1,7 @@
 """Types whose four bits choose one of 16 levels: IQ4_NL, IQ4_XS, MXFP4, NVFP4.
 
-Source of the layouts: block_iq4_nl and its neighbours in ggml.  Levels are whole numbers; codes are levels raised to begin
-at zero.
+Source of the layouts: block_iq4_nl and its neighbours in ggml.  Levels are whole numbers; codes are levels raised to
+begin at zero.
 """
 
 from edgeinfer.formats.grids import FP4_LEVELS, IQ4_LEVELS
@@ -74,7 +74,8 @@ class NVFP4(Quant):
 
 
 def half_ue4m3(e: Emitter, x: Value) -> Value:
-    """f32[lanes]: half of the floats of 4 + 3 bits (exponent bias 7); 0x7F, which is not a number, is zero as in ggml."""
+    """f32[lanes]: half of the floats of 4 + 3 bits (exponent bias 7); 0x7F, which is not a number, is zero as in
+    ggml."""
     wide = e.widen(x, vec(I32, x.lanes))
     exponent, mantissa = (wide >> 3) & 15, wide & 7
     normal = exponent > 0

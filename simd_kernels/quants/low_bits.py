@@ -48,8 +48,8 @@ class TQ2_0(TwoBit):
 class TQ1_0(Quant):
     """Fractions u8[32], u8[16], u8[4], d f16: w = d * (code - 1), codes being the first digits of byte / 256 in base 3.
 
-    Digits p of the first 32 bytes are weights 32p..32p+31, those of the next 16 begin at 160+16p, of the last four (with
-    four digits) at 240+4p."""
+    Digits p of the first 32 bytes are weights 32p..32p+31, those of the next 16 begin at 160+16p, of the last four
+    (with four digits) at 240+4p."""
 
     name, block, bytes = "TQ1_0", 256, 54
 
@@ -64,7 +64,8 @@ class TQ1_0(Quant):
 
 
 def digits(e: Emitter, fractions: Value, count: int) -> list[Value]:
-    """So many vectors of 0, 1 or 2: of three times a fraction, the whole part is a digit and the rest the next fraction."""
+    """So many vectors of 0, 1 or 2: of three times a fraction, the whole part is a digit and the rest the next
+    fraction."""
     one, out = e.const(fractions.kind, 1), []
     for _ in range(count):
         ordered = fractions ^ -128  # comparisons are signed

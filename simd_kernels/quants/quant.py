@@ -1,7 +1,8 @@
 """What every quantised type says about itself, and the two kernels that follow from it.
 
-A type only unpacks: bytes of a block become 8-bit codes, and a scale and a minimum for each group of 16 or 32 weights, so that
-weight = scale * code + minimum.  The dot product with 8-bit activations and the panels of the matrix multiply are the same for all.
+A type only unpacks: bytes of a block become 8-bit codes, and a scale and a minimum for each group of 16 or 32
+weights, so that weight = scale * code + minimum.  The dot product with 8-bit activations and the panels of the
+matrix multiply are the same for all.
 """
 
 from collections.abc import Callable

@@ -40,8 +40,8 @@ class Terminal:
         return before
 
     def end(self, again=None):
-        """The exit code; what is left on the terminal is read and dropped.  `again` is a signal to repeat until it is heard: one that
-        comes between a prompt and the wait for a line is only seen with the next."""
+        """The exit code; what is left on the terminal is read and dropped.  `again` is a signal to repeat until it
+        is heard: one that comes between a prompt and the wait for a line is only seen with the next."""
         start, sent = time.monotonic(), 0
         try:
             while self.process.poll() is None:

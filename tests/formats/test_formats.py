@@ -8,7 +8,7 @@ HEAVY = "gguf numba llvmlite tokenizers sentencepiece jinja2 typer rich psutil".
 
 def test_import_needs_numpy_only():
     code = f"import sys, edgeinfer.formats; sys.exit(' '.join(set({HEAVY}) & set(sys.modules)) or 0)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -24,7 +24,7 @@ def test_only_the_file_asked_for_is_imported():
         "import sys; from edgeinfer import models; models.find('qwen3');"
         "print([arch for arch in models.names() if f'edgeinfer.models.{arch}' in sys.modules])"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "['qwen3']"
 
 

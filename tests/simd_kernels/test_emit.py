@@ -40,7 +40,9 @@ def ulps(got, want):
 
 
 def test_exp_is_within_2_ulps_over_its_whole_range(kernels):
-    x = np.concatenate([np.linspace(-86.999, 88, 200_001), RNG.uniform(-1, 1, 50_000), [0.0, -0.0, 1e-30, -86.99999, 88]])
+    x = np.concatenate(
+        [np.linspace(-86.999, 88, 200_001), RNG.uniform(-1, 1, 50_000), [0.0, -0.0, 1e-30, -86.99999, 88]]
+    )
     x = x.astype(np.float32)
     x = x[x > -87]
     got = mapped(kernels, lambda e, v: e.exp(v), x, np.float32)
@@ -76,11 +78,15 @@ def test_all_halves_come_back(kernels):
 
 
 def test_floats_round_to_the_nearest_half_ties_to_even(kernels):
-    halves = np.arange(0x7C00).astype(np.uint16).view(np.float16).astype(np.float64)  # all that are finite and not negative
+    halves = (
+        np.arange(0x7C00).astype(np.uint16).view(np.float16).astype(np.float64)
+    )  # all that are finite and not negative
     ties = (halves[1:] + halves[:-1]) / 2
     beside = [np.nextafter(ties.astype(np.float32), np.float32(side)) for side in (-1, 1e9)]
     rest = RNG.integers(0, 2**31, 100_000).astype(np.uint32).view(np.float32)  # any exponent, NaN too
-    edges = np.array([65504, 65519.996, 65520, 65536, 3e38, np.inf, np.nan, 2**-25, 2**-24, 2**-26, 1e-40, 0], np.float32)
+    edges = np.array(
+        [65504, 65519.996, 65520, 65536, 3e38, np.inf, np.nan, 2**-25, 2**-24, 2**-26, 1e-40, 0], np.float32
+    )
     x = np.concatenate([ties.astype(np.float32), *beside, rest, edges])
     x = np.concatenate([x, -x])
     got = mapped(kernels, lambda e, v: e.float_to_half(v), x, np.uint16)
@@ -114,7 +120,9 @@ def test_total_and_largest(kernels, lanes):
     assert got == x.sum()
     for shift in range(lanes):  # the largest in every place
         turned = np.roll(x, shift)
-        assert computed(kernels, lambda e, at: e.largest(e.load(at, kind)), turned, size=4).view(np.float32)[0] == x.max()
+        assert (
+            computed(kernels, lambda e, at: e.largest(e.load(at, kind)), turned, size=4).view(np.float32)[0] == x.max()
+        )
 
 
 @pytest.mark.parametrize("count", range(17))
@@ -153,6 +161,7 @@ def test_dot_is_exact_at_the_extremes(kernels, lanes, wide, most):
     kind = vec(I8, 4 * lanes)
     start = np.arange(lanes, dtype=np.int32)
     for c, v in zip(codes, x, strict=True):
+
         def dot(e, a, b, at):
             return e.dot(e.load(at, vec(I32, lanes)), e.load(a, kind), e.load(b, kind), wide)
 
@@ -202,7 +211,13 @@ def test_integers_wrap_compare_with_sign_and_shift_in_zeros(kernels):
 def test_bytes_widen_with_and_without_sign(kernels):
     x = np.array([0, 1, 127, 128, 255], np.uint8)
     assert mapped(kernels, lambda e, v: e.widen(v, vec(I32, 8)), x, np.int32, 8).tolist() == [0, 1, 127, 128, 255]
-    assert mapped(kernels, lambda e, v: e.widen_signed(v, vec(I32, 8)), x, np.int32, 8).tolist() == [0, 1, 127, -128, -1]
+    assert mapped(kernels, lambda e, v: e.widen_signed(v, vec(I32, 8)), x, np.int32, 8).tolist() == [
+        0,
+        1,
+        127,
+        -128,
+        -1,
+    ]
     wide = np.array([-1, 300, 127], np.int32)
     assert mapped(kernels, lambda e, v: e.narrow(v, vec(I8, 4)), wide, np.int8, 4).tolist() == [-1, 44, 127]
 
@@ -227,7 +242,9 @@ def test_lookup_takes_bytes_of_a_table(kernels, lanes):
 @pytest.mark.parametrize("entry, kind", [(np.uint32, I32), (np.uint64, I64)])
 def test_gather_takes_entries_of_a_table(kernels, dtype, lanes, entry, kind):
     rng = np.random.default_rng(0)
-    table = rng.integers(0, 2**32, 1024 if dtype == np.uint16 else 256).astype(entry) << (np.dtype(entry).itemsize * 8 - 32)
+    table = rng.integers(0, 2**32, 1024 if dtype == np.uint16 else 256).astype(entry) << (
+        np.dtype(entry).itemsize * 8 - 32
+    )
     x = rng.permutation(np.arange(len(table)).astype(dtype))
     got = mapped(kernels, lambda e, v: e.gather(e.table(table.tobytes()), v, kind), x, entry, lanes)
     assert (got == table[x]).all()
