@@ -14,7 +14,9 @@ from edgeinfer.plan import Op, Plan
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import layout, record
 
-CHUNK_BYTES = 32 * 1024  # weights a worker claims at a time when there is one token
+# Weights a worker claims at a time when there is one token: a quarter of its share, as a core may be taken away for a
+# while; but no more than CHUNK_BYTES, and not so little that the prefetching past a chunk's end is lost on many.
+CHUNK_BYTES, LEAST_CHUNK_BYTES, CHUNKS = 512 * 1024, 8 * 1024, 4
 
 
 @dataclasses.dataclass
@@ -137,4 +139,6 @@ class Nodes:
 
     def chunk(self, rows: int, row_bytes: int) -> int:
         """Rows of weights a worker claims at a time."""
-        return max(1, min(CHUNK_BYTES // row_bytes, -(-rows // self.threads)))
+        share = -(-rows // (CHUNKS * self.threads))
+        least, most = LEAST_CHUNK_BYTES // row_bytes, CHUNK_BYTES // row_bytes
+        return max(1, min(max(share, least), most))
