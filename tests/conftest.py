@@ -1,5 +1,6 @@
 """Fixtures every test may use."""
 
+import os
 import pathlib
 
 import pytest
@@ -16,5 +17,8 @@ def shared() -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory) -> pathlib.Path:
-    """A folder for EDGEINFER_HOME, so that kernels are built once for all tests and none are left with the user."""
-    return tmp_path_factory.mktemp("home")
+    """A folder for EDGEINFER_HOME, so that kernels are built once for all tests and none are left with the user.
+
+    EDGEINFER_TEST_HOME names one where kernels have been built already (tests/arm)."""
+    made = os.environ.get("EDGEINFER_TEST_HOME")
+    return pathlib.Path(made) if made else tmp_path_factory.mktemp("home")
