@@ -139,6 +139,5 @@ class Nodes:
 
     def chunk(self, rows: int, row_bytes: int) -> int:
         """Rows of weights a worker claims at a time."""
-        share = -(-rows // (CHUNKS * self.threads))
-        least, most = LEAST_CHUNK_BYTES // row_bytes, CHUNK_BYTES // row_bytes
-        return max(1, min(max(share, least), most))
+        share, least, most = -(-rows // self.threads), LEAST_CHUNK_BYTES // row_bytes, CHUNK_BYTES // row_bytes
+        return max(1, min(max(-(-share // CHUNKS), least), most, share))
