@@ -2,6 +2,7 @@
 
 Everything is imported when it is first used: `import edgeinfer` alone loads none of its parts."""
 
+import os.path
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from edgeinfer.llm import LLM
     from edgeinfer.sampling import SamplingParams
     from edgeinfer.tokenizer import Tokenizer
+
+if not os.path.isdir(os.path.join(__path__[0], "formats")):  # a checkout: the other folders lie beside this one
+    __path__.append(os.path.dirname(__path__[0]))
 
 __version__ = "0.1.0"
 __all__ = [

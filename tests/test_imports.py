@@ -90,6 +90,13 @@ def run(code):
     return subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60)
 
 
+def test_python_started_in_a_checkout_finds_all_folders():
+    code = "from importlib.util import find_spec; print(find_spec('edgeinfer.formats').origin)"
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert pathlib.Path(done.stdout.strip()) == ROOT / "formats" / "__init__.py"
+
+
 def test_import_loads_nothing_heavy():
     done = run("import sys, edgeinfer; edgeinfer.errors; print(*sys.modules)")
     assert done.returncode == 0, done.stderr
