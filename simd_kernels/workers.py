@@ -1,20 +1,27 @@
 """Worker threads: every step is one compiled call on each of them.
 
-The calling thread is worker 0.  The others sleep on a lock between steps; a compiled call holds no interpreter lock,
-so they truly run side by side.
+The calling thread is worker 0.  The others wait for work between steps; a compiled call holds no interpreter lock, so
+they truly run side by side.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
+from functools import partial
+from queue import SimpleQueue
 
 import numpy as np
 
+from edgeinfer.errors import BackendError
 from edgeinfer.simd_kernels.layout import SYNC_BYTES, SYNC_STEP_ASIDE, aligned
 
 RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)
+
+Work = tuple[int, int, int]  # operations, count, step
+Inbox = SimpleQueue[Work | None]  # None: the thread is to end
 
 
 def step_aside() -> int:
@@ -29,42 +36,46 @@ class Workers:
     """`threads` workers that run lists of operations together.  One caller at a time."""
 
     def __init__(self, threads: int, run: int) -> None:
+        """BackendError where the system has no more threads."""
         self.threads = threads
         self._run = RUN(run)
-        self._sync = aligned(SYNC_BYTES)
-        self._sync[SYNC_STEP_ASIDE : SYNC_STEP_ASIDE + 8].view(np.int64)[0] = step_aside()
-        self._work: tuple[int, int, int] | None = None
-        self._start = [threading.Semaphore(0) for _ in range(threads - 1)]
-        self._done = threading.Semaphore(0)
-        for number in range(1, threads):
-            threading.Thread(target=self._serve, args=(number,), name=f"edgeinfer-{number}", daemon=True).start()
+        self._launch()
 
     def run(self, operations: int, count: int, step: int) -> None:
-        """Run `count` operation records at address `operations`; returns when all workers are done."""
-        self._work = (operations, count, step)
-        for start in self._start:
-            start.release()
-        self._call(0)
-        for _ in self._start:
-            self._done.acquire()
+        """Run `count` operation records at address `operations`, after the last of which the workers wait for each
+        other: when this returns, all are done.
+
+        Python raises an interrupt between two of its own instructions.  There are none between the first worker's
+        start and the end of the step, as C goes through the list: nobody waits for one who was not started.
+        """
+        if self._process != os.getpid():  # threads do not live on in a forked process
+            self._launch()
+        work = operations, count, step
+        starts = [partial(inbox.put, work) for inbox in self._inboxes]
+        list(map(partial.__call__, [*starts, partial(self._run, *work, 0, self.threads, self._sync.ctypes.data)]))
 
     def close(self) -> None:
         """End the threads."""
-        self._work = None
-        for start in self._start:
-            start.release()
-        self._start = []
+        for inbox in self._inboxes:
+            inbox.put(None)
+        self._inboxes = []
 
-    def _serve(self, number: int) -> None:
-        start = self._start[number - 1]
-        while True:
-            start.acquire()
-            if self._work is None:
-                return
-            self._call(number)
-            self._done.release()
+    def _launch(self) -> None:
+        self._sync = aligned(SYNC_BYTES)
+        self._sync[SYNC_STEP_ASIDE : SYNC_STEP_ASIDE + 8].view(np.int64)[0] = step_aside()
+        self._inboxes: list[Inbox] = []
+        for number in range(1, self.threads):
+            inbox: Inbox = SimpleQueue()
+            thread = threading.Thread(target=self._serve, args=(number, inbox), name=f"edgeinfer-{number}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self.close()
+                raise BackendError(f"the system gives no more than {number} of {self.threads} threads") from error
+            self._inboxes.append(inbox)
+        self._process = os.getpid()
 
-    def _call(self, number: int) -> None:
-        assert self._work is not None
-        operations, count, step = self._work
-        self._run(operations, count, step, number, self.threads, self._sync.ctypes.data)
+    def _serve(self, number: int, inbox: Inbox) -> None:
+        sync = self._sync.ctypes.data
+        while work := inbox.get():
+            self._run(*work, number, self.threads, sync)

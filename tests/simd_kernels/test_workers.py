@@ -1,10 +1,13 @@
-"""Workers: threads that run steps together, sleep in between and end when told."""
+"""Workers: threads that run steps together, sleep in between and end when told, whatever interrupts their caller."""
 
+import multiprocessing
+import signal
 import threading
 
 import numpy as np
 import pytest
 
+from edgeinfer.errors import BackendError
 from edgeinfer.simd_kernels import record
 from edgeinfer.simd_kernels.workers import Workers
 from tests.simd_kernels.harness import write
@@ -18,6 +21,11 @@ def mark(e, op, step, thread, threads):
     e.store(e.field(cell, 0) + step, cell)
 
 
+def marking(kernels, cells):
+    """The record of an operation that marks, and has the workers wait."""
+    return write(MARK, kernel=kernels.build(4, mark), wait=1, cells=cells)
+
+
 def started(threads, run):
     """Workers and the threads that came with them."""
     before = set(threading.enumerate())
@@ -28,12 +36,71 @@ def started(threads, run):
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
 def test_every_worker_runs_every_step(kernels, threads):
     cells = np.zeros(threads, np.int64)
-    op = write(MARK, kernel=kernels.build(4, mark), cells=cells)
+    op = marking(kernels, cells)
     workers = Workers(threads, kernels.address("run"))
     for step in range(1, 201):
         workers.run(op.ctypes.data, 1, step)
         assert (cells == step * (step + 1) // 2).all()  # all are done when run returns
     workers.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="interrupts are timed with setitimer")
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_an_interrupt_comes_before_a_step_or_after_it(kernels, threads):
+    cells = np.zeros(threads, np.int64)
+    op = marking(kernels, cells)
+    workers = Workers(threads, kernels.address("run"))
+    usual = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for turn in range(600):
+            before = cells.copy()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + turn % 150))
+                for _ in range(20):
+                    workers.run(op.ctypes.data, 1, 1)
+                while True:  # it comes here at the latest
+                    pass
+            except KeyboardInterrupt:
+                assert len({*(cells - before)}) == 1  # all workers have done the same steps, none is under way
+    finally:
+        signal.signal(signal.SIGALRM, usual)
+        workers.close()
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(kernels):
+    cells = np.zeros(3, np.int64)
+    op = marking(kernels, cells)
+    workers = Workers(3, kernels.address("run"))
+
+    def run():
+        workers.run(op.ctypes.data, 1, 1)
+        assert (cells == 1).all()
+
+    child = multiprocessing.get_context("fork").Process(target=run)
+    child.start()
+    child.join(20)
+    child.kill()
+    assert child.exitcode == 0
+    run()
+    workers.close()
+
+
+def test_too_few_threads_are_an_error_and_none_stays(kernels, monkeypatch):
+    before, start = set(threading.enumerate()), threading.Thread.start
+
+    def refuse(thread):
+        if thread.name == "edgeinfer-3":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(BackendError, match="no more than 3 of 8 threads"):
+        Workers(8, kernels.address("run"))
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+    assert set(threading.enumerate()) <= before
 
 
 def test_close_ends_the_threads(kernels):
