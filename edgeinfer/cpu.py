@@ -31,9 +31,7 @@ class CpuBackend:
         self.n_vocab = plan.config.vocab
         self.tier = cpu.host().tier
         self.plan, self.kv_type = plan, kv_type
-        attends = [
-            op.attrs for op in plan.ops if op.kind == "attend" and len(op.ins) == 3
-        ]  # others use these layers' KV
+        attends = [op.attrs for op in plan.ops if op.kind == "attend" and len(op.ins) == 3]  # others use their KV
         layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in attends]
         self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type)
         self._states = States(plan.ops, n_seq)

@@ -146,12 +146,14 @@ class Engine:
     def _release(self, sequence: Sequence, keep: bool) -> None:
         if not keep:
             sequence.ids = []
-        with suppress(RequestError):  # closed meanwhile
-            self._rewind(sequence, len(sequence.ids))
-        with self._pool:
-            self._busy.remove(sequence)
-            self._idle.append(sequence)
-            self._pool.notify()
+        try:
+            with suppress(RequestError):  # closed meanwhile
+                self._rewind(sequence, len(sequence.ids))
+        finally:  # also where one more interrupt comes while it waits for its turn
+            with self._pool:
+                self._busy.remove(sequence)
+                self._idle.append(sequence)
+                self._pool.notify()
 
 
 def _common(a: Items[int], b: Items[int]) -> int:

@@ -50,8 +50,8 @@ class Group:
         held, table = self._held[seq], self.tables[seq]
         wanted = min(up(length, BLOCK) // BLOCK, self.each)
         while len(held) < wanted:
-            held.append(self._free.pop())
-            table[len(held) - 1 :: self.ring or self.blocks] = held[-1]
+            table[len(held) :: self.ring or self.blocks] = self._free[-1]
+            held.append(self._free.pop())  # last: where an interrupt comes before it, the next step does both again
         self._top[seq] = max(self._top[seq], length)
 
     def keeps(self, seq: int, length: int) -> bool:

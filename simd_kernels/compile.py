@@ -1,4 +1,4 @@
-"""From a kernel's Python function to object code for a tier.  Used in build processes and tests only."""
+"""From a kernel's Python function to object code for a tier.  Used where kernels are missing, and in tests."""
 
 from collections.abc import Callable
 

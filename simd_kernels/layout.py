@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-# Quantised activations (rows.quantise): codes i8[width], f32[width / 32] scales, then sums over 32 and over 16 codes.
+# Quantised activations (activation.py): codes i8[width], f32[width / 32] scales, then sums over 32 and over 16 codes.
 
 SIXTEENS = (
     "Q2_K",
@@ -50,7 +50,7 @@ def tile_name(type_name: str) -> str:
 
 
 # Scratch of a worker: unpacked rows and the panel of the matrix multiply, then its sums; an attention tile's state;
-# an embedding's codes.
+# an embedding's codes; what the choice of experts notes of each of them and of each group, 16 bytes at most.
 
 DEPTH = 512  # columns of a panel of codes
 FLOAT_DEPTH = 128  # columns of a panel of floats: the same bytes
@@ -82,7 +82,7 @@ def attend_name(kv_type: str, extras: Iterable[str]) -> str:
 def scratch_bytes(tokens: int, tile_rows: int, widest: int) -> int:
     """Memory a worker needs for steps of so many tokens and rows of so many weights."""
     sums = 4 * tile_rows * up(tokens, 8)
-    return up(max(SPARE + sums, 6 * widest, TILE_BYTES), 4096)
+    return up(max(SPARE + sums, 16 * widest, TILE_BYTES), 4096)
 
 
 def head_layout(kv_type: str, key_dim: int, value_dim: int) -> tuple[int, int]:

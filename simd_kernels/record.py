@@ -106,8 +106,7 @@ EXPERT_LINEAR = operation(
 )
 
 # Recurrences.  state: where in a sequence's slot the op's is, `depth` numbers for each column of `units` of `size`
-# columns;
-# chunk: blocks of columns claimed at a time.
+# columns; chunk: blocks of columns claimed at a time.
 STATE = ("state", "counter", "chunk", "units", "size", "depth")
 SHIFT = operation(*XY, *STATE)
 CONV = operation(*XY, *STATE, "w", "bias")  # w f32[blocks][depth + 1][16], bias f32[blocks][16]

@@ -174,6 +174,22 @@ def test_interrupted_request_keeps_what_was_read():
     assert run(engine, range(12)) == (truth(range(12)), 10)
 
 
+def test_an_interrupt_while_a_sequence_is_given_back_loses_it_not():
+    backend = HashBackend(n_seq=1)
+    engine, cut = Engine(backend), backend.cut
+
+    def interrupted(seq, length):
+        backend.cut = cut
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), engine.sequence([1, 2, 3]) as sequence:
+        engine.read(sequence, np.empty((1, VOCAB), np.float32))
+        backend.cut = interrupted
+        sequence.ids.pop()
+    with engine.sequence([4, 5]) as sequence:  # the only one there is
+        assert sequence.held == 0
+
+
 def test_threads_take_turns_and_all_are_served():
     engine = Engine(backend := HashBackend(n_ctx=128, n_seq=3))
     results = {}

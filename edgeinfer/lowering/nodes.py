@@ -43,7 +43,7 @@ class Buffer:
 
 @dataclasses.dataclass
 class Node:
-    """One operation before addresses are known: `buffers` maps a field to the buffer whose address goes there."""
+    """One operation before addresses are known: `reads` and `writes` say whose address goes into a field."""
 
     kernel: str
     record: record.Record

@@ -43,6 +43,12 @@ def test_scratch_holds_panel_and_sums_for_every_tier():
             assert layout.scratch_bytes(rooms, tier.tile_rows, 64) >= layout.SPARE + 4 * tier.tile_rows * rooms
 
 
+@pytest.mark.parametrize("experts", [8, 128, 100_000])
+def test_scratch_holds_what_the_choice_of_experts_notes(experts):
+    noted = 2 * 4 * experts + 2 * 4 * experts  # value and rank of each, merit and mark of each group of one
+    assert layout.scratch_bytes(1, 8, widest=experts) >= noted
+
+
 def test_types_that_are_listed_here_are_so():
     for kind, quant in kernels.QUANTS.items():
         assert (kind in layout.SIXTEENS, kind in layout.WIDE) == (quant.group == 16, quant.wide)

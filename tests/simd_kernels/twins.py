@@ -31,7 +31,7 @@ def sums(codes: np.ndarray, scales: np.ndarray, group: int) -> np.ndarray:
 
 
 def row(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """uint8[bytes]: one row alone, i8[1, width], in the layout of `rows.quantise`."""
+    """uint8[bytes]: one row alone, i8[1, width], in the layout of `activation.quantise`."""
     parts = (codes, scales, sums(codes, scales, 32), sums(codes, scales, 16))
     return padded(np.concatenate([part.reshape(-1).view(np.uint8) for part in parts]), codes.shape[1])
 
