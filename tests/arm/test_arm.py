@@ -24,8 +24,8 @@ PAGES = {"cortex-a76": {"QEMU_PAGESIZE": "16384"}}  # as a Pi 5 has them
 KERNELS = "tests/simd_kernels"
 MULTIPLY = [f"{KERNELS}/{name}" for name in ("test_emit.py", "test_tile.py", "test_linear.py", "quants")]
 MODELS = (
-    "test_every_architecture_and_type and llama and (F16 or Q4_0 or Q4_K or Q6_K or Q8_0 or IQ4_NL)"
-    " or test_several_sequences or test_the_number_of_threads or test_every_kv_type"
+    "test_every_architecture_and_type and not last_code and (llama and (F16 or Q4_0 or Q4_K or Q8_0) or gemma3-Q6_K)"
+    " or test_several_sequences or test_the_number_of_threads and Q8_0"
 )
 # Compiled by the host, which takes a fifth of the guest's time; the guest compiles what the tests need beyond it.
 COMPILE = """
@@ -92,7 +92,7 @@ def results(run, home):
         started: dict[tuple[str, str], Future] = {}
         packs = {core: pool.submit(compile_kernels, tier) for core, tier in CORES.items()}
         for core, tier in CORES.items():
-            files = MULTIPLY if core == "max" else [KERNELS, f"--ignore={KERNELS}/test_compile.py"]
+            files = [KERNELS, f"--ignore={KERNELS}/test_compile.py"] if core == "cortex-a76" else MULTIPLY
             started[core, "kernels"] = pool.submit(tests, core, packs[core], *files, "-k", tier)
             started[core, "models"] = pool.submit(tests, core, packs[core], "tests/test_cpu.py", "-k", MODELS)
         yield started
@@ -128,10 +128,10 @@ def test_a_cap_below_the_core_is_obeyed(run, cap):
 
 @pytest.mark.parametrize("core", CORES)
 def test_kernels(results, core):
-    """Where multiplications and conversions of numbers are; on the last core not all the rest again."""
+    """All on one core; on the others those that multiply, for only there does their code differ."""
     check(results[core, "kernels"].result(), 500)
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_tiny_models(results, core):
-    check(results[core, "models"].result(), 15)
+    check(results[core, "models"].result(), 8)
