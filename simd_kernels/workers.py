@@ -39,6 +39,7 @@ class Workers:
         """BackendError where the system has no more threads."""
         self.threads = threads
         self._run = RUN(run)
+        self._inboxes: list[Inbox] = []  # of the workers but the first
         self._launch()
 
     def run(self, operations: int, count: int, step: int) -> None:
@@ -63,7 +64,7 @@ class Workers:
     def _launch(self) -> None:
         self._sync = aligned(SYNC_BYTES)
         self._sync[SYNC_STEP_ASIDE : SYNC_STEP_ASIDE + 8].view(np.int64)[0] = step_aside()
-        self._inboxes: list[Inbox] = []
+        self._inboxes = []
         for number in range(1, self.threads):
             inbox: Inbox = SimpleQueue()
             thread = threading.Thread(target=self._serve, args=(number, inbox), name=f"edgeinfer-{number}", daemon=True)
