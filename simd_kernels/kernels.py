@@ -23,7 +23,7 @@ from edgeinfer.simd_kernels.quants import floats, grids, k_quants, legacy, level
 Body = Callable[..., None]
 QUANTS = {q.name: q for q in (*legacy.TYPES, *k_quants.TYPES, *low_bits.TYPES, *levels.TYPES, *grids.TYPES)}
 FLOATS = {f.name: f for f in floats.TYPES}
-TILES = [tile.Tile(group, wide) for group in (16, 32) for wide in (False, True)]
+TILES = [tile.Tile(g, wide, fine) for g in (16, 32) for wide in (False, True) for fine in (False, True)]
 
 
 def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -44,7 +44,8 @@ def table() -> dict[str, tuple[int, Body]]:
         "sparsify": norms.sparsify,
         "outputs": rows.outputs,
         "copy": rows.copy,
-        "quantise": activation.quantise,
+        "quantise": activation.quantise(False),
+        "quantise.fine": activation.quantise(True),
         "quantise.rows": activation.quantise_rows,
         "rope.adjacent": rope.rope(True),
         "rope.halves": rope.rope(False),
@@ -54,6 +55,7 @@ def table() -> dict[str, tuple[int, Body]]:
         "pick": experts.pick,
         **recurrence.KERNELS,
         "linear.quantised": linear.linear(True),
+        "linear.fine": linear.linear(True, fine=True),
         "linear.float": linear.linear(False),
         "embed.quantised": linear.embed(True),
         "embed.float": linear.embed(False),
@@ -68,8 +70,9 @@ def table() -> dict[str, tuple[int, Body]]:
     return {
         **{name: (4, body) for name, body in operations.items()},
         **{f"dot.{name}": (6, t.dot) for name, t in types.items()},
+        **{f"dot.fine.{name}": (6, t.dot_fine) for name, t in QUANTS.items()},
         **{f"unpack.{name}": (5, t.unpack) for name, t in types.items()},
-        **{t.name: (8, t.body) for t in TILES},
+        **{t.name: (9 if t.fine else 8, t.body) for t in TILES},
         "tile.float": (5, tile.tile_float),
         "transpose": (4, tile.transpose),
         "run": (6, executor.run),

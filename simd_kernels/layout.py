@@ -32,9 +32,9 @@ def aligned(size: int, border: int = 4096) -> np.ndarray:
     return memory[start : start + size]
 
 
-def activation_bytes(width: int) -> int:
+def activation_bytes(width: int, fine: bool = False) -> int:
     """Bytes of a quantised row, rounded up to cache lines."""
-    return up(width + width // 8 + width // 8 + width // 4, 64)
+    return up(width + width // 8 + width // 8 + width // 4 + (width if fine else 0), 64)
 
 
 def group(type_name: str) -> int:

@@ -14,7 +14,7 @@ from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
 from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
 
 
-def linear(quantised: bool) -> Callable[..., None]:
+def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
     """out = x . w^T + bias."""
 
     def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
@@ -22,7 +22,7 @@ def linear(quantised: bool) -> Callable[..., None]:
         with e.when(tokens.equals(1)):
             one_row(e, op)
         with e.when(tokens > 1):
-            many_rows(e, op, step, thread, tokens, quantised)
+            many_rows(e, op, step, thread, tokens, quantised, fine)
 
     return body
 
@@ -44,7 +44,7 @@ def one_row(e: Emitter, op: Value) -> None:
             )
 
 
-def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, quantised: bool) -> None:
+def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, quantised: bool, fine: bool) -> None:
     r, s = LINEAR.read(e, op), STEP.read(e, step)
     n = e.tier.tile_rows
     scratch = s.scratch + thread * s.scratch_bytes
@@ -59,7 +59,11 @@ def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, 
             depth = e.least(e.const(I64, DEPTH if quantised else FLOAT_DEPTH), r.cols - k)
             (panel if quantised else float_panel)(e, r, scratch, first, k, depth)
             with e.loop(0, tiles, e.tier.tile_tokens) as t:
-                (sweep_codes if quantised else sweep_floats)(e, r, scratch, sums + t * (4 * n), t, k, depth)
+                tile_sums = sums + t * (4 * n)
+                if quantised:
+                    sweep_codes(e, r, scratch, tile_sums, t, k, depth, fine)
+                else:
+                    sweep_floats(e, r, scratch, tile_sums, t, k, depth)
         write_out(e, r, sums, first, tokens)
 
 
@@ -99,16 +103,17 @@ def float_panel(e: Emitter, r, scratch: Value, first: Value, k: Value, depth: Va
     e.jump(r.transpose, scratch, 4 * FLOAT_DEPTH, depth, scratch + n * 4 * FLOAT_DEPTH)
 
 
-def sweep_codes(e: Emitter, r, scratch: Value, out: Value, t: Value, k: Value, depth: Value) -> None:  # type: ignore[no-untyped-def]
-    """Pass one tile of tokens; in it, scales lie behind the codes, then sums over 32 codes, then sums over 16
-    (rows.quantise)."""
+def sweep_codes(e: Emitter, r, scratch: Value, out: Value, t: Value, k: Value, depth: Value, fine: bool) -> None:  # type: ignore[no-untyped-def]
+    """Pass one tile of tokens; in it, scales lie behind the codes, then sums over 32 codes, then sums over 16, then
+    the low codes where it is fine (activation.quantise)."""
     n = e.tier.tile_tokens
     tile = r.x + t * r.x_stride
     d = tile + r.cols * n
     eighth = (r.cols >> 3) * n
     over_16 = e.select(r.group.equals(16), eighth, 0)
     sums = d + eighth + over_16 + (k / r.group) * (4 * n)
-    e.jump(r.tile, *panel_parts(e, scratch), tile + k * n, d + (k >> 3) * n, sums, depth, out)
+    low = [d + (r.cols >> 1) * n + k * n] if fine else []
+    e.jump(r.tile, *panel_parts(e, scratch), tile + k * n, d + (k >> 3) * n, sums, depth, out, *low)
 
 
 def sweep_floats(e: Emitter, r, scratch: Value, out: Value, t: Value, k: Value, depth: Value) -> None:  # type: ignore[no-untyped-def]

@@ -59,11 +59,13 @@ class Sums:
 
 
 class Tile:
-    """The tile for types whose scales cover `group` weights; `wide` if their codes may exceed 127."""
+    """The tile for types whose scales cover `group` weights; `wide` if their codes may exceed 127.
 
-    def __init__(self, group: int, wide: bool) -> None:
-        self.group, self.wide = group, wide
-        self.name = f"tile.{group}{'.wide' if wide else ''}"
+    `fine`: for activations in their fine form."""
+
+    def __init__(self, group: int, wide: bool, fine: bool = False) -> None:
+        self.group, self.wide, self.fine = group, wide, fine
+        self.name = f"tile.{group}{'.wide' if wide else ''}{'.fine' if fine else ''}"
 
     def body(
         self,
@@ -76,8 +78,9 @@ class Tile:
         sums: Value,
         cols: Value,
         out: Value,
+        x_low: Value | None = None,
     ) -> None:
-        """out f32[tile_tokens][tile_rows] += panel times a tile of activations.
+        """out f32[tile_tokens][tile_rows] += panel times a tile of activations, whose low codes are at `x_low`.
 
         x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols / group][tile_tokens], as
         rows.quantise has them: every address is a constant away from one that only counts up, so that broadcasts
@@ -85,7 +88,10 @@ class Tile:
         acc = Sums(e, out)
         n, tokens, kind = e.tier.lanes, acc.tokens, vec(F32, e.tier.lanes)
         with e.loop(0, cols, self.group) as k:
-            exact = self._products(e, codes + k * e.tier.tile_rows, x + k * tokens, acc)
+            exact = [[e.const(vec(I32, n))] * acc.vectors for _ in range(tokens)]
+            for plane in (x,) if x_low is None else (x, x_low):
+                exact = [[total << 8 for total in row] for row in exact]
+                exact = self._products(e, exact, codes + k * e.tier.tile_rows, plane + k * tokens, acc)
             g = k >> (self.group.bit_length() - 1)
             row = g * (4 * e.tier.tile_rows)
             low, high = (
@@ -98,10 +104,9 @@ class Tile:
                     var.set(e.fma(e.to_float(exact[t][v]) * high[v], scale, e.fma(low[v], total, var.get())))
         acc.store()
 
-    def _products(self, e: Emitter, panel: Value, x: Value, acc: Sums) -> list[list[Value]]:
-        """Integer sums over one group, i32[lanes] for each token and vector of rows."""
+    def _products(self, e: Emitter, exact: list[list[Value]], panel: Value, x: Value, acc: Sums) -> list[list[Value]]:
+        """Integer sums over one group added to `exact`, i32[lanes] for each token and vector of rows."""
         n = e.tier.lanes
-        exact = [[e.const(vec(I32, n))] * acc.vectors for _ in range(acc.tokens)]
         for word in range(self.group // 4):
             at = panel + 4 * e.tier.tile_rows * word
             w = [e.load(at + 4 * n * v, vec(I8, 4 * n)) for v in range(acc.vectors)]

@@ -74,7 +74,9 @@ class Layers(Nodes):
 
     def matrix(self, tensor: Tensor, address: int, cols: int, rows: int, x: Buffer, out: Buffer, bias: int) -> None:
         """out = x times the matrix [rows][cols] at `address`, of the tensor's type."""
-        name, kind = tensor.type.name, "float" if tensor.type.name in layout.FLOATS else "quantised"
+        name = tensor.type.name
+        fine = self.fine and name not in layout.FLOATS
+        kind = "float" if name in layout.FLOATS else "fine" if fine else "quantised"
         row_bytes = tensor.type.row_bytes(cols)
         fields = {
             "w": address,
@@ -88,10 +90,10 @@ class Layers(Nodes):
             "group": layout.group(name),
         }
         helpers = {
-            "dot": f"dot.{name}",
+            "dot": f"dot.{'fine.' * fine}{name}",
             "unpack": f"unpack.{name}",
             "transpose": "transpose",
-            "tile": layout.tile_name(name),
+            "tile": layout.tile_name(name) + ".fine" * fine,
         }
         self.append(f"linear.{kind}", record.LINEAR, fields, {"x": x}, out, helpers, alone=False)
 

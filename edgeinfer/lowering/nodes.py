@@ -84,9 +84,14 @@ class Nodes:
         return self.quantised[number]
 
     def quantised_part(self, x: Buffer, width: int) -> Buffer:
-        out = Buffer(layout.activation_bytes(width), tiled=True)
-        self.append("quantise", record.QUANTISE, {"width": width, "groups": 1}, {"x": x}, out)
+        out = Buffer(layout.activation_bytes(width, self.fine), tiled=True)
+        self.append(f"quantise{'.fine' * self.fine}", record.QUANTISE, {"width": width, "groups": 1}, {"x": x}, out)
         return out
+
+    @property
+    def fine(self) -> bool:
+        """Whether activations are quantised finely: for the logits, whose error nothing evens out."""
+        return self.rows == "outputs"
 
     def in_place(self, op: Op, kernel: str, form: record.Record, fields: Mapping[str, int | float]) -> None:
         """A node that does number by number; it overwrites its input where nothing else reads that."""

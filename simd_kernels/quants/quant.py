@@ -41,8 +41,17 @@ class Quant:
 
     def dot(self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value) -> None:
         """out f32[rows] = rows of weights at `w` times one quantised row of activations (layout in activation.py)."""
+        self._dot(e, w, row_bytes, rows, x, cols, out, False)
+
+    def dot_fine(self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value) -> None:
+        """As `dot`, of activations in their fine form."""
+        self._dot(e, w, row_bytes, rows, x, cols, out, True)
+
+    def _dot(
+        self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value, fine: bool
+    ) -> None:
         with e.loop(0, rows) as row:
-            sums = RowSums(e, self, x, cols)
+            sums = RowSums(e, self, x, cols, fine)
             self._walk(e, w + row * row_bytes, cols, sums.take)
             e.store(sums.total(), out + row * 4)
 
@@ -76,8 +85,9 @@ class Quant:
 class RowSums:
     """The running sums of one row: scaled products by lane, minimums by group."""
 
-    def __init__(self, e: Emitter, quant: Quant, x: Value, cols: Value) -> None:
+    def __init__(self, e: Emitter, quant: Quant, x: Value, cols: Value, fine: bool) -> None:
         self.e, self.quant, self.x = e, quant, x
+        self.planes = [x, x + cols + (cols >> 1)] if fine else [x]
         self.d = x + cols
         self.sums = self.d + (cols >> (3 if quant.group == 32 else 2))
         self.products = [e.var(vec(F32, 16)) for _ in range(2)]  # two chains, so that additions overlap
@@ -96,8 +106,10 @@ class RowSums:
         scales = codes.scales * d
         for j, chunk in enumerate(codes.chunks):
             n = chunk.lanes
-            x = e.load(self.x + (k + 64 * j), vec(I8, n))
-            exact = e.to_float(e.dot(e.const(vec(I32, n // 4)), chunk, x, self.quant.wide))
+            total = e.const(vec(I32, n // 4))
+            for plane in self.planes:
+                total = e.dot(total << 8, chunk, e.load(plane + (k + 64 * j), vec(I8, n)), self.quant.wide)
+            exact = e.to_float(total)
             scale = e.pick(scales, [(64 * j + 4 * lane) // group for lane in range(n // 4)])
             chain = self.products[j % 2]
             chain.set(e.fma(e.fold(exact, 16), e.fold(scale, 16), chain.get()))
