@@ -118,8 +118,10 @@ def rounding(monkeypatch):
     plain = dict(reference.OPS)
 
     def linear(op, given, x):
-        rounds = given.weights._tensors[op.weights[0]].type.name not in layout.FLOATS
-        return plain["linear"](op, given, twins.rounded(x) if rounds else x)
+        if given.weights._tensors[op.weights[0]].type.name in layout.FLOATS:
+            return plain["linear"](op, given, x)
+        round_ = twins.rounded if op.weights[0].startswith("blk.") else twins.finely_rounded  # for the logits
+        return plain["linear"](op, given, round_(x))
 
     def attend(kv_type):
         def body(op, given, q, k, v):

@@ -23,6 +23,16 @@ def rounded(x: np.ndarray) -> np.ndarray:
     return codes * np.repeat(scales, 32, axis=1)
 
 
+def finely_rounded(x: np.ndarray) -> np.ndarray:
+    """f32[rows, width] as 16-bit activations have it: 256ths of a code are kept."""
+    groups = x.reshape(len(x), -1, 32)
+    top = np.abs(groups).max(axis=-1, keepdims=True)
+    y = groups * np.where(top > 0, F32(127) / np.where(top > 0, top, F32(1)), F32(0))
+    high = np.rint(y)
+    low = np.clip(np.rint((y - high) * 256), -127, 127)
+    return ((high * 256 + low) * (top * F32(1 / 127 / 256))).reshape(x.shape).astype(F32)
+
+
 def sums(codes: np.ndarray, scales: np.ndarray, group: int) -> np.ndarray:
     """f32[rows, width / group] scale * sum of codes of each group."""
     exact = codes.reshape(len(codes), -1, group).sum(axis=-1, dtype=np.int32)
