@@ -70,9 +70,8 @@ def command(
             converse(asker, messages)
             return
         question = prompt if terminal else _with_piped(prompt)
-        if question is None:
-            say("nothing to answer: standard input is empty")
-            return
+        if question is None or not question.strip():
+            raise RequestError("nothing to answer: the prompt is empty")
         messages.append({"role": "user", "content": question})
         if as_json:
             asker.print_json(messages, path.name)

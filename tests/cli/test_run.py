@@ -51,9 +51,10 @@ def test_piped_input_follows_the_prompt_after_an_empty_line(run, tmp_path):
     assert answer == " alpha beta gamma\n"
 
 
-def test_empty_input_ends_at_once(run, model):
-    done = run(model)
-    assert (done.returncode, done.stdout) == (0, "") and "standard input is empty" in done.stderr
+def test_an_empty_prompt_is_a_mistake(edgeinfer, model):
+    for arguments in ([], ["-p", ""], ["-p", " \n"]):
+        error = edgeinfer.fails(2, "run", "-m", model, "--backend", "reference", *arguments)
+        assert "nothing to answer: the prompt is empty" in error
 
 
 def test_a_model_without_template_says_so_and_continues(run, tmp_path):
