@@ -83,7 +83,7 @@ class Tile:
         """out f32[tile_tokens][tile_rows] += panel times a tile of activations, whose low codes are at `x_low`.
 
         x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols / group][tile_tokens], as
-        rows.quantise has them: every address is a constant away from one that only counts up, so that broadcasts
+        activation.quantise has them: every address is a constant away from one that only counts up, so that broadcasts
         need no address arithmetic."""
         acc = Sums(e, out)
         n, tokens, kind = e.tier.lanes, acc.tokens, vec(F32, e.tier.lanes)

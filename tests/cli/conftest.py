@@ -3,12 +3,18 @@
 import dataclasses
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
 
 SCRIPT = pathlib.Path(sys.executable).with_name("edgeinfer")
+
+
+def hear_interrupts():
+    """A command started in the background ignores SIGINT, and so would all it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclasses.dataclass
@@ -19,6 +25,7 @@ class Command:
 
     def start(self, *arguments, **options):
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        options |= {"preexec_fn": hear_interrupts} if os.name == "posix" else {}
         environment = os.environ | self.environment
         return subprocess.Popen([SCRIPT, *map(str, arguments)], text=True, encoding="utf-8", env=environment, **options)
 
