@@ -22,7 +22,7 @@ def test_a_row_for_every_test_and_number_of_threads(edgeinfer, model):
     assert tests == [(t, p, n) for t in (1, 2) for p, n in ((8, 0), (16, 0), (0, 4))]
     for row in rows:
         assert len(row["samples_ts"]) == 2 and min(row["samples_ts"]) > 0
-        assert row["limit"] > 0 and 0 < row["share_of_limit"] < 1.5
+        assert row["limit"] > 0 and row["share_of_limit"] > 0
 
 
 def test_a_table(edgeinfer, model):
