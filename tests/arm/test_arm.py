@@ -1,7 +1,7 @@
 """The ARM tiers' results on emulated cores: kernels against numpy, and tiny models against the reference backend.
 
-Needs a guest made by guest.sh, in the folder that EDGEINFER_TEST_ARM names.  Emulation shows wrong results, instructions
-that a core does not have and pages of another size; it shows neither speed nor what a weak order of memory can do.
+Needs a guest made by guest.sh, in the folder that EDGEINFER_TEST_ARM names.  Emulation shows wrong results,
+instructions that a core does not have and pages of another size; neither speed nor what a weak order of memory can do.
 """
 
 import os
@@ -94,7 +94,8 @@ def results(run, home):
         packs = {core: pool.submit(compile_kernels, tier) for core, tier in CORES.items()}
         for core, tier in CORES.items():
             files = [KERNELS, f"--ignore={KERNELS}/test_compile.py"] if core == "cortex-a76" else MULTIPLY
-            started[core, "kernels"] = pool.submit(tests, core, packs[core], *files, "-k", f"{tier} and not {BEYOND_QEMU}")
+            which = f"{tier} and not {BEYOND_QEMU}"
+            started[core, "kernels"] = pool.submit(tests, core, packs[core], *files, "-k", which)
             started[core, "models"] = pool.submit(tests, core, packs[core], "tests/test_cpu.py", "-k", MODELS)
         yield started
 
