@@ -8,8 +8,8 @@ from bisect import bisect_right
 from edgeinfer import machine, state
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.plan import Plan
+from edgeinfer.simd_kernels.layout import BLOCK
 
-BLOCK = 16  # tokens; KV is handed out in blocks
 SHARE = 4  # a context nobody asked for takes at most this fraction of the memory available
 GRAIN = 256  # tokens; such a context is a multiple of this
 KV_TYPES = {"f32": (1, 4), "f16": (1, 2), "q8_0": (32, 34)}  # elements and bytes of a block

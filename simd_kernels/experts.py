@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.record import ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, STEP
-from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
+from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, put, sweep
 
 LEAST_SUM = 2.0**-14  # that weights are divided by: the smallest normal number of float16
 NEVER = float("-inf")
@@ -140,12 +140,7 @@ def expert_linear(e: Emitter, op: Value, step: Value, thread: Value, threads: Va
         count = e.least(r.chunk, r.rows - first)
         e.jump(r.dot, r.w + expert * r.expert_bytes + first * r.row_bytes, r.row_bytes, count, x, r.cols, out)
         with e.when(r.bias > 0):
-            bias = r.bias + (expert * r.rows + first) * 4
-            sweep(
-                e,
-                count,
-                lambda k, mask: put(e, get(e, out + k * 4, mask) + get(e, bias + k * 4, mask), out + k * 4, mask),
-            )
+            add_to(e, out, r.bias + (expert * r.rows + first) * 4, count)
 
 
 def mix(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:

@@ -7,11 +7,13 @@ while holds nobody up for long.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import DEPTH, FLOAT_DEPTH, SPARE
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
-from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
+from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, put, sweep
 
 
 def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
@@ -36,12 +38,7 @@ def one_row(e: Emitter, op: Value) -> None:
         out = r.out + first * 4
         e.jump(r.dot, r.w + first * r.row_bytes, r.row_bytes, count, r.x, r.cols, out)
         with e.when(r.bias > 0):
-            bias = r.bias + first * 4
-            sweep(
-                e,
-                count,
-                lambda k, mask: put(e, get(e, out + k * 4, mask) + get(e, bias + k * 4, mask), out + k * 4, mask),
-            )
+            add_to(e, out, r.bias + first * 4, count)
 
 
 def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, quantised: bool, fine: bool) -> None:
@@ -67,14 +64,16 @@ def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, 
         write_out(e, r, sums, first, tokens)
 
 
-def each_row(e: Emitter, r, first: Value, k: Value):  # type: ignore[no-untyped-def]
+def each_row(
+    e: Emitter, r: SimpleNamespace, first: Value, k: Value
+) -> tuple[AbstractContextManager[Value], Callable[[Value], Value]]:
     """(number in the panel, address of column k of the row); rows past the end repeat the last one."""
     n = e.tier.tile_rows
     at = (k / r.block) * r.block_bytes
     return e.loop(0, n), lambda row: r.w + e.least(first + row, r.rows - 1) * r.row_bytes + at
 
 
-def panel(e: Emitter, r, scratch: Value, first: Value, k: Value, depth: Value) -> None:  # type: ignore[no-untyped-def]
+def panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k: Value, depth: Value) -> None:
     """Unpack columns k .. k + depth of `tile_rows` rows, then transpose codes, scales and minimums."""
     n = e.tier.tile_rows
     scales, minimums = scratch + n * DEPTH, scratch + n * (DEPTH + 128)
@@ -95,7 +94,7 @@ def panel_parts(e: Emitter, scratch: Value) -> tuple[Value, Value, Value]:
     return start, start + n * DEPTH, start + n * (DEPTH + 128)
 
 
-def float_panel(e: Emitter, r, scratch: Value, first: Value, k: Value, depth: Value) -> None:  # type: ignore[no-untyped-def]
+def float_panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k: Value, depth: Value) -> None:
     n = e.tier.tile_rows
     rows, address = each_row(e, r, first, k)
     with rows as row:
@@ -103,7 +102,9 @@ def float_panel(e: Emitter, r, scratch: Value, first: Value, k: Value, depth: Va
     e.jump(r.transpose, scratch, 4 * FLOAT_DEPTH, depth, scratch + n * 4 * FLOAT_DEPTH)
 
 
-def sweep_codes(e: Emitter, r, scratch: Value, out: Value, t: Value, k: Value, depth: Value, fine: bool) -> None:  # type: ignore[no-untyped-def]
+def sweep_codes(
+    e: Emitter, r: SimpleNamespace, scratch: Value, out: Value, t: Value, k: Value, depth: Value, fine: bool
+) -> None:
     """Pass one tile of tokens; in it, scales lie behind the codes, then sums over 32 codes, then sums over 16, then
     the low codes where it is fine (activation.quantise)."""
     n = e.tier.tile_tokens
@@ -116,12 +117,12 @@ def sweep_codes(e: Emitter, r, scratch: Value, out: Value, t: Value, k: Value, d
     e.jump(r.tile, *panel_parts(e, scratch), tile + k * n, d + (k >> 3) * n, sums, depth, out, *low)
 
 
-def sweep_floats(e: Emitter, r, scratch: Value, out: Value, t: Value, k: Value, depth: Value) -> None:  # type: ignore[no-untyped-def]
+def sweep_floats(e: Emitter, r: SimpleNamespace, scratch: Value, out: Value, t: Value, k: Value, depth: Value) -> None:
     numbers = scratch + e.tier.tile_rows * 4 * FLOAT_DEPTH
     e.jump(r.tile, numbers, r.x + t * r.x_stride + k * 4, r.x_stride, depth, out)
 
 
-def write_out(e: Emitter, r, sums: Value, first: Value, tokens: Value) -> None:  # type: ignore[no-untyped-def]
+def write_out(e: Emitter, r: SimpleNamespace, sums: Value, first: Value, tokens: Value) -> None:
     n = e.tier.tile_rows
     width = e.least(e.const(I64, n), r.rows - first)
     with e.loop(0, tokens) as t:

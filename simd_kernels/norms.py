@@ -1,6 +1,8 @@
 """Norms of rows, or of equal groups of a row's numbers, and others that sum over them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, Emitter, Value
 from edgeinfer.simd_kernels.record import GROUPED, NORM, UNARY
@@ -32,13 +34,20 @@ def spread(e: Emitter, x: Value, size: Value, mean: Value) -> Value:
     return e.total(squares.get())
 
 
+@contextmanager
+def my_groups(
+    e: Emitter, op: Value, r: SimpleNamespace, thread: Value, threads: Value
+) -> Iterator[tuple[Value, Value, Value]]:
+    """(number, address in x, address in out) of each group of each row this worker does."""
+    with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
+        at = group * r.size * 4
+        yield group, r.x + row * r.x_stride + at, r.out + row * r.out_stride + at
+
+
 def norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """RMS norm: x / sqrt(mean(x**2) + eps) * weight  (https://arxiv.org/abs/1910.07467)."""
     r = NORM.read(e, op)
-    with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
-        x, out = (
-            base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride))
-        )
+    with my_groups(e, op, r, thread, threads) as (group, x, out):
         mean = reduce(e, x, r.size, lambda v: v * v) / e.to_float(r.size)
         factor = e.splat(e.const(F32, 1.0) / e.root(mean + r.eps_f32), 16)
         weight = r.weight + group * r.weight_group
@@ -52,10 +61,7 @@ def norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> N
 def layer_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """(x - mean) / sqrt(variance + eps) * weight + bias  (https://arxiv.org/abs/1607.06450)."""
     r = NORM.read(e, op)
-    with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
-        x, out = (
-            base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride))
-        )
+    with my_groups(e, op, r, thread, threads) as (group, x, out):
         mean = e.splat(reduce(e, x, r.size, lambda v: v) / e.to_float(r.size), 16)
         variance = spread(e, x, r.size, mean) / e.to_float(r.size)
         factor = e.splat(e.const(F32, 1.0) / e.root(variance + r.eps_f32), 16)
@@ -71,10 +77,7 @@ def layer_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value
 def l2_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """x / max(length, eps)"""
     r = NORM.read(e, op)
-    with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
-        x, out = (
-            base + row * stride + group * r.size * 4 for base, stride in ((r.x, r.x_stride), (r.out, r.out_stride))
-        )
+    with my_groups(e, op, r, thread, threads) as (group, x, out):
         length = e.root(reduce(e, x, r.size, lambda v: v * v))
         factor = e.splat(e.const(F32, 1.0) / e.select(length < r.eps_f32, r.eps_f32, length), 16)
         sweep(e, r.size, lambda k, mask: put(e, get(e, x + k * 4, mask) * factor, out + k * 4, mask))

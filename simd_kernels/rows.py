@@ -39,6 +39,11 @@ def put(e: Emitter, value: Value, address: Value, mask: Value | None) -> None:
         e.store_some(value, address, mask)
 
 
+def add_to(e: Emitter, out: Value, more: Value, count: Value) -> None:
+    """`count` numbers at `more` added to those at `out`."""
+    sweep(e, count, lambda k, mask: put(e, get(e, out + k * 4, mask) + get(e, more + k * 4, mask), out + k * 4, mask))
+
+
 def outputs(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """Row i of out = row picked[i] of x."""
     r, s = OUTPUTS.read(e, op), STEP.read(e, step)
