@@ -76,8 +76,8 @@ class Respelling:
     """The text of dropped tokens, which the next tokens must spell before they are free."""
 
     def __init__(self, tokenizer: Vocabulary, dropped: Sequence[int]) -> None:
-        self._texts, self._tokenizer = tokenizer.text_bytes, tokenizer
-        self._dropped = list(dropped)
+        self._tokenizer, self._dropped = tokenizer, list(dropped)
+        self._texts = tokenizer.text_bytes if dropped else []  # all of a vocabulary's texts take a while to make
         self._left = b"".join(self._texts[id] for id in dropped)
 
     def allowed(self) -> np.ndarray | None:
