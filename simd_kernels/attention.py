@@ -121,15 +121,17 @@ class Tile:
         self.q = scratch  # f32[size][ROOM]
         self.out = scratch + 8 * ROOM * 4  # f32[size][ROOM]
         self.p = self.out + 8 * ROOM * 4  # f32[size][KEYS]: scores, then weights
-        # For each row 64 bytes: last position seen, first position seen, maximum f32, sum f32, slope f32.
+        # For each row 64 bytes: last position seen, first position seen, maximum f32, sum f32, slope f32, at 32 its
+        # own position.
         self.state = self.p + 8 * KEYS * 4
         self.vectors = 2 if e.tier.lanes == 16 else 1  # of 16 keys or dims, side by side in registers
 
     def run(self, first: Value, rows: Value, start: Value, head: Value) -> None:
         e, r = self.e, self.r
         stop = e.least(start + self.size, rows)
+        final = e.field(self.s.positions + (first + rows / r.group - 1) * 8, 0)  # of the sequence in this step
         with e.loop(0, self.size) as i:
-            self._prepare(first, i, start + i, stop, head)
+            self._prepare(first, i, start + i, stop, head, final)
         # Positions rise with the rows: the last row sees farthest, the first row farthest back.
         last = e.field(self.state + (stop - start - 1) * 64, 0) + 1
         earliest = e.field(self.state, 1)
@@ -155,7 +157,7 @@ class Tile:
         token = row / self.r.group
         return base + (first + token) * stride + (head * self.r.group + row - token * self.r.group) * width * 4
 
-    def _prepare(self, first: Value, i: Value, row: Value, stop: Value, head: Value) -> None:
+    def _prepare(self, first: Value, i: Value, row: Value, stop: Value, head: Value, final: Value) -> None:
         """Copy the scaled query, clear the output, note what the row sees; rows past the end see nothing."""
         e, r = self.e, self.r
         valid = row < stop
@@ -176,8 +178,9 @@ class Tile:
             begin = position / r.chunk * r.chunk
             seen = e.select(begin > seen, begin, seen)
         state = self.state + i * 64
-        e.store(e.select(valid, position, -1), state)
+        e.store(e.select(valid, e.least(position + r.ahead, final), -1), state)
         e.store(seen, state + 8)
+        e.store(position, state + 32)
         number = (head * r.group + row - row / r.group * r.group) * 4  # of the query's head
         sinks = "sinks" in self.extras  # a sink is a key whose score is given and whose value is zero
         e.store(e.load(r.sinks + number, F32) if sinks else e.const(F32, -1e30), state + 16)
@@ -229,8 +232,8 @@ class Tile:
                 cap = e.splat(self.r.cap_f32, 16)
                 score = tanh(e, score / cap) * cap
             if "slopes" in self.extras:
-                behind = e.to_float(e.splat(last, 16) - at)
-                score = score - e.splat(e.load(state + 24, F32), 16) * behind
+                away = e.size(e.to_float(e.splat(e.field(state, 4), 16) - at))
+                score = score - e.splat(e.load(state + 24, F32), 16) * away
             scores.append(e.select(seen, score, float("-inf")))
         old = e.load(state + 16, F32)
         top = e.maximum(e.largest(e.maximum(*scores)), old)

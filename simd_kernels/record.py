@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgeinfer.simd_kernels.emit import Emitter, Value
 
-OP_FIELDS = 24
+OP_FIELDS = 28
 OP_BYTES = 8 * OP_FIELDS
 HEAD = ("kernel", "wait", "count", "chain")
 
@@ -88,11 +88,12 @@ EMBED = operation("out", "out_stride", "numbers", "table", "row_bytes", "cols", 
 # head; window: 0 for none.
 CACHE = ("tables", "pool", "block_bytes", "head_bytes", "value_at", "kv_heads", "key_dim", "value_dim")
 STORE = operation("k", "k_stride", "v", "v_stride", *CACHE)
-# slopes, sinks: f32[heads]; chunk: positions see back to its last multiple only, 0 for all; cap_f32: of the scores.
+# ahead: positions after its own that a row sees, as far as the step goes; slopes, sinks: f32[heads]; chunk: positions
+# see back to its last multiple only, 0 for all; cap_f32: of the scores.
 ATTEND = operation(
     *("q", "q_stride", "out", "out_stride"),
     *CACHE,
-    *("group", "window", "counter", "scale_f32", "slopes", "sinks", "chunk", "cap_f32"),
+    *("group", "window", "ahead", "counter", "scale_f32", "slopes", "sinks", "chunk", "cap_f32"),
 )
 
 # Mixture of experts.  A choice is f32[2 * used]: numbers of the chosen experts, then their weights.

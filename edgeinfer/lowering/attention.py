@@ -54,6 +54,7 @@ class Attention(Nodes):
         fields.update(
             group=a["heads"] // a["kv_heads"],
             window=a["window"],
+            ahead=0 if a["causal"] else (a["window"] or self.cache.n_ctx) - 1,
             chunk=a["chunk"],
             scale_f32=a["scale"],
             cap_f32=a["cap"],

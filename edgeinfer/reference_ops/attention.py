@@ -58,7 +58,7 @@ def attend_one(op: Op, q: Array, keys: Array, values: Array, sinks: Array | None
     positions = np.arange(keys.shape[1])
     behind = positions[-q.shape[1] :, None] - positions  # how far each key lies behind each query
     if op.attrs["slopes"]:
-        scores = scores - np.array(op.attrs["slopes"], np.float32)[:, None, None] * behind.astype(np.float32)
+        scores = scores - np.array(op.attrs["slopes"], np.float32)[:, None, None] * np.abs(behind).astype(np.float32)
     scores[:, ~visible(op, behind, positions)] = -np.inf
     most = scores.max(axis=-1, keepdims=True)
     most = most if sinks is None else np.maximum(most, sinks[:, None, None])
@@ -69,7 +69,8 @@ def attend_one(op: Op, q: Array, keys: Array, values: Array, sinks: Array | None
 
 def visible(op: Op, behind: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """bool[tokens, positions]: which keys a query sees."""
-    seen: np.ndarray = (behind >= 0) & (behind < (op.attrs["window"] or math.inf))
+    window = op.attrs["window"] or math.inf
+    seen: np.ndarray = (behind >= (0 if op.attrs["causal"] else 1 - window)) & (behind < window)
     if op.attrs["chunk"]:
         seen &= positions >= positions[-len(behind) :, None] // op.attrs["chunk"] * op.attrs["chunk"]
     return seen

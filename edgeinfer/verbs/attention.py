@@ -18,6 +18,7 @@ class Scores:
     max_bias: float = 0.0  # ALiBi: of the head with the steepest slope; 0: no ALiBi
     sinks: str | None = None  # tensor with one score for each head that stands for a key of value zero
     chunk: int = 0  # position i sees only positions from the last multiple of this on; 0: all
+    causal: bool = True  # position i sees no j > i; without it those that follow within the step, a whole text
 
 
 PLAIN = Scores()
@@ -46,10 +47,11 @@ class Attention(Tracer):
         scale: float | None = None,
         scores: Scores = PLAIN,
     ) -> Value:
-        """Causal attention over the sequence's K and V of `layer`, which k and v are appended to first.
+        """Attention over the sequence's K and V of `layer`, which k and v are appended to first.
 
-        Without k and v it is over those that an earlier op has appended to `layer`.  A window W lets position i see j
-        where j <= i and i - j < W; 0 lets it see all.  `scale` of the scores is 1 / sqrt(key_dim) if None.
+        Without k and v it is over those that an earlier op has appended to `layer`.  It is causal, position i seeing
+        j <= i, but where `scores` or the file's attention.causal says otherwise.  A window W lets position i see j
+        where |i - j| < W; 0 lets it see all.  `scale` of the scores is 1 / sqrt(key_dim) if None.
         """
         heads = self.config.heads
         expect(heads > 0 and q.width % heads == 0, f"attend with {heads} heads of {q.width}")
@@ -80,6 +82,7 @@ class Attention(Tracer):
             cap=scores.cap,
             slopes=alibi_slopes(heads, scores.max_bias),
             chunk=scores.chunk,
+            causal=scores.causal and self.keys.flag("attention.causal", True),
         )
 
 

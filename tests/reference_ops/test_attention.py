@@ -30,7 +30,7 @@ def test_rope_scale_lengthens_only_what_turns():
 
 
 def attend(q, k, v, **attrs):
-    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": ()}
+    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "causal": True}
     sizes = plain | {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1} | attrs
     return run("attend", q, k, v, width=sizes["heads"] * sizes["value_dim"], chunks=((len(q), 0),), **sizes)
 
@@ -87,15 +87,27 @@ def test_a_chunk_sees_nothing_of_the_one_before():
     assert attend(x, x, [[8], [4], [2], [0], [6]], chunk=2) == [[8], [6], [2], [1], [6]]
 
 
+def test_without_causality_what_follows_is_seen_as_far_as_the_window():
+    x = [[0]] * 4
+    assert attend(x, x, [[8], [4], [2], [0]], causal=False) == [[3.5]] * 4
+    assert attend(x, x, [[8], [4], [3], [2]], causal=False, window=2) == [[6], [5], [3], [2.5]]
+
+
+def test_slopes_count_the_distance_of_what_follows():
+    share = 1 / (1 + math.exp(-0.5))  # of a token itself, the other one position away
+    both = attend([[0], [0]], [[0], [0]], [[0], [8]], slopes=(0.5,), causal=False)
+    assert both == pytest.approx(np.array([[8 * (1 - share)], [8 * share]]))
+
+
 def test_sinks_take_weight_and_give_nothing():
     x = [[0]]
-    sized = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": ()}
+    sized = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "causal": True}
     sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
     assert run("attend", x, x, [[8]], weights=[[math.log(3)]], **sized) == pytest.approx(np.array([[2]]))
 
 
 def test_without_keys_attention_is_over_those_of_an_earlier_op():
-    sized = {"layer": 3, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": ()}
+    sized = {"layer": 3, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "causal": True}
     sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
     held = [Held()]
     assert run("attend", [[0]], [[0]], [[8]], held=held, **sized) == [[8]]

@@ -50,7 +50,7 @@ class Cache:
                 heads = x[seqs == seq].reshape(-1, self.kv_heads, self.dims[i])
                 self.kv[seq][i] = np.concatenate([self.kv[seq][i], twins.cached(heads, self.kv_type)])
 
-    def attend(self, counts, group=1, window=0, scale=0.125, threads=1, spread=1.0):
+    def attend(self, counts, group=1, window=0, scale=0.125, threads=1, spread=1.0, ahead=0, slopes=()):
         """(got, want) f32[rows, heads, value_dim] for queries of the last `counts` tokens of the sequences."""
         rows, heads = sum(counts), self.kv_heads * group
         q = self.rng.standard_normal((rows, heads * self.dims[0]), dtype=np.float32) * np.float32(spread)
@@ -65,17 +65,21 @@ class Cache:
         )
         out = padded_rows(np.full((rows, heads * self.dims[1]), np.nan, np.float32))
         tables = self.rows(np.repeat(seqs, [counts[s] for s in seqs]))
-        fields = self.fields | {"tables": tables, "group": group, "window": window}
-        name = f"attend.{self.kv_type}"
+        fields = self.fields | {"tables": tables, "group": group, "window": window, "ahead": ahead}
+        fields |= {"slopes": guarded(np.array(slopes, np.float32))} if slopes else {}
+        name = layout.attend_name(self.kv_type, ["slopes"] if slopes else [])
         more = {"counter": np.zeros(1, np.int64), "scale_f32": scale, "q": padded_rows(q), "out": out}
         self.kernels.operate(name, record.ATTEND, rows, threads, step, **fields, **more)
         assert np.isnan(between_rows(out)).all()
         return out, np.concatenate(
-            [softmax(x, *self.kv[s], scale, window) for s, x in zip(seqs, np.split(q, ends[:-1]), strict=True)]
+            [
+                softmax(x, *self.kv[s], scale, window, ahead, slopes)
+                for s, x in zip(seqs, np.split(q, ends[:-1]), strict=True)
+            ]
         )
 
 
-def softmax(q, keys, values, scale, window):
+def softmax(q, keys, values, scale, window, ahead=0, slopes=()):
     """Attention of the last len(q) positions, in float64.
 
     keys, values [positions, kv_heads, dim] -> [rows, heads * value_dim]."""
@@ -85,7 +89,8 @@ def softmax(q, keys, values, scale, window):
     scores = np.einsum("thd,phd->htp", q, keys) * scale
     places = np.arange(len(keys))
     behind = places[len(keys) - len(q) :, None] - places
-    scores[:, (behind < 0) | (behind >= (window or len(keys)))] = -np.inf
+    scores -= np.array(slopes or [0.0])[:, None, None] * np.abs(behind)
+    scores[:, (behind < -ahead) | (behind >= (window or len(keys)))] = -np.inf
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     return np.einsum("htp,phd->thd", weights, values).reshape(len(q), -1)
@@ -142,6 +147,22 @@ def test_sequences_of_one_step_see_only_themselves(kernels, kv_type, counts, win
     cache.store([40, 21, 1])
     cache.store([1, 20, 33], threads=2)
     assert close(cache.attend(counts, group=2, window=window, threads=2))
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("lengths", [[1], [40], [90, 3, 17]])
+@pytest.mark.parametrize("window, ahead", [(0, 1000), (9, 8), (33, 32), (0, 1)])
+def test_what_follows_is_seen_as_far_as_the_step_goes(kernels, kv_type, lengths, window, ahead):
+    cache = Cache(kernels, kv_type, 2, 16, n_seq=len(lengths))
+    cache.store(lengths)
+    assert close(cache.attend(lengths, group=2, window=window, threads=2, ahead=ahead))
+
+
+def test_slopes_count_distances_to_both_sides(kernels):
+    cache = Cache(kernels, "f32", 2, 16)
+    cache.store([50])
+    assert close(cache.attend([50], group=2, ahead=1000, slopes=(0.5, 0.25, 0.125, 0.0625)))
+    assert close(cache.attend([50], group=2, slopes=(0.5, 0.25, 0.125, 0.0625)))
 
 
 @pytest.mark.parametrize("spread", [30.0, 1e-3])

@@ -38,6 +38,17 @@ def test_sinks_are_one_for_each_head(builder, tensors):
     assert b.ops[-1].weights == ("sinks.weight",) and len(b.ops[-1].attrs["slopes"]) == 4
 
 
+def test_attention_is_causal_but_where_the_architecture_or_the_file_says_otherwise(builder):
+    for b, scores, causal in (
+        (builder(), Scores(), True),
+        (builder(), Scores(causal=False), False),
+        (builder(lambda keys, held: keys.update({"llama.attention.causal": False})), Scores(), False),
+    ):
+        q = b.embed()
+        b.attend(q, q, q, 0, scores=scores)
+        assert b.ops[-1].attrs["causal"] == causal
+
+
 @pytest.mark.parametrize("widths", [(60, 32, 32), (64, 8, 32), (64, 48, 48), (64, 32, 33)])
 def test_heads_that_do_not_fit_are_named(builder, widths):
     b = builder()
