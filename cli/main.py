@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import edgeinfer
-from edgeinfer.cli import bench, doctor, perplexity, pull, run, show, tokenize
+from edgeinfer.cli import bench, doctor, kernels, perplexity, pull, run, show, tokenize
 from edgeinfer.cli import list as list_models
 from edgeinfer.errors import EdgeInferError
 
@@ -44,6 +44,10 @@ def _app(debug: bool) -> typer.Typer:
     for module in (run, pull, list_models, show, tokenize, perplexity, bench, doctor):
         name = module.__name__.rpartition(".")[2]
         app.command(name)(_guarded(module.command, debug))
+    group = typer.Typer(help="Kernels: machine code made for a kind of CPU.", no_args_is_help=True)
+    group.callback()(lambda: None)  # a group of one command is still a group
+    group.command("build")(_guarded(kernels.build, debug))
+    app.add_typer(group, name="kernels")
     return app
 
 

@@ -77,6 +77,45 @@ def triple(tier: Tier) -> str:
     return own if tier.machine in ("", machine()) else f"{tier.machine}-unknown-linux-gnu"
 
 
+def object_format(tier: Tier) -> str:
+    """The kind of object file and of machine that `triple(tier)` stands for; vendors' names make no difference."""
+    words = triple(tier).split("-")
+    kind = "macho" if {"apple"} & set(words) else "coff" if "windows" in words else "elf"
+    return f"{words[0].replace('arm64', 'aarch64')}-{kind}"
+
+
+# Names people know CPUs by -> the tier that runs on them, for `edgeinfer kernels build --cpu`.
+CPUS = {
+    "haswell": "avx2",
+    "skylake": "avx2",
+    "zen2": "avx2",
+    "zen3": "avx2",
+    "alderlake": "avxvnni",
+    "raptorlake": "avxvnni",
+    "icelake": "avx512vnni",
+    "sapphirerapids": "avx512vnni",
+    "zen4": "avx512vnni",
+    "zen5": "avx512vnni",
+    "pi3": "neon",
+    "pi4": "neon",
+    "cortex-a53": "neon",
+    "cortex-a72": "neon",
+    "pi5": "dotprod",
+    "cortex-a76": "dotprod",
+    "neoverse-n1": "dotprod",
+    "neoverse-v1": "i8mm",
+    "neoverse-n2": "i8mm",
+}
+
+
+def named(name: str) -> Tier:
+    """The tier for a CPU, by a tier's own name or one of CPUS; RequestError for another word."""
+    word = CPUS.get(name.lower(), name.lower())
+    if word not in NAMES:
+        raise RequestError(f"no CPU {name!r} is known; there are {', '.join([*NAMES, *CPUS])}")
+    return tier(word)
+
+
 def host_features() -> frozenset[str]:
     """Names of the features this CPU and its operating system offer, in LLVM's spelling."""
     if machine() == "aarch64":

@@ -1,9 +1,9 @@
 """The kernel pack: object code of kernels, built once for a tier, kept on disk and linked when first needed.
 
-The folder's name is a hash of all kernel sources, the LLVM version and the tier, so that stale code cannot be served
-and one pack fits every machine of its tier.  Files are written under another name and renamed, so that processes
-that start together do no harm to each other; where the folder cannot be used, kernels are built for this process
-alone, with a warning.
+The folder's name is a hash of all kernel sources, the format of object files and the tier, so that stale code cannot
+be served and one pack fits every machine of its tier, whoever built it.  A package can bring packs along (`edgeinfer
+kernels build`).  Files are written under another name and renamed, so that processes that start together do no harm
+to each other; where the folder cannot be used, kernels are built for this process alone, with a warning.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from functools import lru_cache
 
 import llvmlite.binding as llvm
 
+from edgeinfer.errors import BackendError
 from edgeinfer.formats import grids
-from edgeinfer.simd_kernels.cpu import Tier, triple
+from edgeinfer.simd_kernels.cpu import Tier, object_format
+
+SHIPPED = pathlib.Path(__file__).parent / "packs"  # what came with the package, if anything did
 
 _lock = threading.Lock()
 _linked: dict[str, Linked] = {}  # by tier
@@ -60,6 +63,25 @@ def load(names: Iterable[str], tier: Tier, folder: pathlib.Path) -> dict[str, in
         return dict(linked.addresses)
 
 
+def build_all(tier: Tier, folder: pathlib.Path) -> pathlib.Path:
+    """Have every kernel of a tier in its pack in `folder`; the pack's own folder.  BackendError if it cannot be
+    written."""
+    from edgeinfer.simd_kernels import building
+    from edgeinfer.simd_kernels.kernels import table
+
+    pack = Pack(tier, folder)
+    try:
+        pack.folder.mkdir(parents=True, exist_ok=True)
+        missing = [name for name in table() if not pack.kept(name)]
+        if missing:
+            with announced(len(missing), tier):
+                built = building.build(missing, tier)
+            pack.keep(built)
+    except OSError as error:
+        raise BackendError(f"kernels cannot be written to {pack.folder}: {error.strerror}") from error
+    return pack.folder
+
+
 class Pack:
     """The folder of one tier's object code."""
 
@@ -69,35 +91,47 @@ class Pack:
 
     def objects(self, names: list[str]) -> dict[str, bytes]:
         """Object code by name; what is missing is built, and kept if the folder can be written."""
-        found = {name: code for name in names if (code := self._read(name))}
+        found = {name: code for name in names if (code := self.kept(name) or self.shipped(name))}
         missing = [name for name in names if name not in found]
         if missing:
-            with announced(len(missing), self.tier):
-                built = build(missing, self.tier)
-            self._keep(built)
+            from edgeinfer.simd_kernels import building
+
+            with announced(len(missing), self.tier, " (first use on this machine)"):
+                built = building.build(missing, self.tier)
+            try:
+                self.keep(built)
+            except OSError as error:
+                warnings.warn(
+                    f"compiled kernels cannot be kept in {self.folder} ({error.strerror}); they are built anew at "
+                    "every start (EDGEINFER_HOME names another folder)",
+                    stacklevel=2,
+                )
             found.update(built)
         return found
 
-    def _read(self, name: str) -> bytes:
-        """The code, or nothing where there is none or the file was cut short; its last 32 bytes are the hash of the
-        rest."""
-        with contextlib.suppress(OSError):
-            data = (self.folder / f"{name}.o").read_bytes()
-            if hashlib.sha256(data[:-32]).digest() == data[-32:]:
-                return data[:-32]
-        return b""
+    def kept(self, name: str) -> bytes:
+        """The code in the folder, or nothing."""
+        return read_whole(self.folder / f"{name}.o")
 
-    def _keep(self, built: dict[str, bytes]) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for name, code in built.items():
-                write_whole(self.folder / f"{name}.o", code + hashlib.sha256(code).digest())
-        except OSError as error:
-            warnings.warn(
-                f"compiled kernels cannot be kept in {self.folder} ({error.strerror}); they are built anew at every "
-                "start (EDGEINFER_HOME names another folder)",
-                stacklevel=2,
-            )
+    def shipped(self, name: str) -> bytes:
+        """The code that came with the package, or nothing."""
+        return read_whole(SHIPPED / self.folder.name / f"{name}.o")
+
+    def keep(self, built: dict[str, bytes]) -> None:
+        """Write object code, by name.  OSError where that fails."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, code in built.items():
+            write_whole(self.folder / f"{name}.o", code + hashlib.sha256(code).digest())
+
+
+def read_whole(path: pathlib.Path) -> bytes:
+    """What `keep` wrote, or nothing where it is not there or was cut short; the file's last 32 bytes are the hash of
+    the rest."""
+    with contextlib.suppress(OSError):
+        data = path.read_bytes()
+        if hashlib.sha256(data[:-32]).digest() == data[-32:]:
+            return data[:-32]
+    return b""
 
 
 def write_whole(path: pathlib.Path, data: bytes) -> None:
@@ -112,26 +146,12 @@ def write_whole(path: pathlib.Path, data: bytes) -> None:
         raise
 
 
-def build(names: list[str], tier: Tier) -> dict[str, bytes]:
-    """Compile kernels; this alone needs LLVM's optimiser and the kernels' sources."""
-    from edgeinfer.simd_kernels.compile import module_text, object_code, target_machine
-    from edgeinfer.simd_kernels.kernels import table
-
-    machine, kernels = target_machine(tier), table()
-
-    def one(name: str) -> bytes:
-        arguments, body = kernels[name]
-        return object_code(module_text(name, arguments, body, tier), machine)
-
-    return {name: one(name) for name in names}
-
-
 @contextlib.contextmanager
-def announced(count: int, tier: Tier) -> Iterator[None]:
-    """Say on stderr what takes a second or two, once."""
+def announced(count: int, tier: Tier, why: str = "") -> Iterator[None]:
+    """Say on stderr what takes a while."""
     start = time.perf_counter()
     print(
-        f"edgeinfer: building {count} kernels for {tier.name} (first use on this machine) ...",
+        f"edgeinfer: building {count} kernels for {tier.name}{why} ...",
         end="",
         file=sys.stderr,
         flush=True,
@@ -144,9 +164,9 @@ def announced(count: int, tier: Tier) -> Iterator[None]:
 
 @lru_cache(maxsize=8)
 def sources_hash(tier: Tier) -> str:
-    """Of everything the object code depends on."""
+    """Of everything the object code depends on, but for LLVM: what one version built runs on under the next."""
     here = pathlib.Path(__file__).parent
-    digest = hashlib.sha256(repr((tier, llvm.llvm_version_info, triple(tier), sys.byteorder)).encode())
+    digest = hashlib.sha256(repr((tier, object_format(tier), sys.byteorder)).encode())
     for path in sorted([*here.glob("*.py"), *here.glob("quants/*.py"), pathlib.Path(grids.__file__)]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from edgeinfer.simd_kernels import compile, cpu, kernels, pack
+from edgeinfer.simd_kernels import building, compile, cpu, kernels, pack
 from tests.simd_kernels import harness
 
 IN_ANY_C_LIBRARY = {"memset", "memcpy", "memmove"}
@@ -51,7 +51,7 @@ def object_code(name, tier, kernel_folder):
     """From the session's folder where the tier runs here."""
     if tier in harness.TIERS:
         return pack.Pack(tier, kernel_folder).objects([name])[name]
-    return pack.build([name], tier)[name]
+    return building.build([name], tier)[name]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="object files are not ELF here")
@@ -145,8 +145,8 @@ def test_a_broken_module_is_refused():
 
 def test_the_same_source_gives_the_same_code(tmp_path):
     script = (
-        "import sys; from edgeinfer.simd_kernels import cpu, pack;"
-        "sys.stdout.buffer.write(pack.build(['gated.silu'], cpu.TIERS[-1])['gated.silu'])"
+        "import sys; from edgeinfer.simd_kernels import building, cpu;"
+        "sys.stdout.buffer.write(building.build(['gated.silu'], cpu.TIERS[-1])['gated.silu'])"
     )
     command = [sys.executable, "-c", script]
     runs = [subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout for _ in range(2)]

@@ -11,11 +11,11 @@ import tempfile
 
 import pytest
 
-from edgeinfer.simd_kernels import cpu, pack
+from edgeinfer.simd_kernels import building, cpu, pack
 
 PORTABLE = cpu.tier("portable")
 NAMES = ["add", "outputs"]
-BUILDERS = {f"edgeinfer.simd_kernels.{name}" for name in ("compile", "kernels", "emit", "rows", "quants")}
+BUILDERS = {f"edgeinfer.simd_kernels.{name}" for name in ("building", "compile", "kernels", "emit", "rows", "quants")}
 SCRIPT = """
 import json, pathlib, sys, warnings
 from edgeinfer.simd_kernels import cpu, pack
@@ -68,16 +68,16 @@ def test_only_what_is_missing_is_built(tmp_path):
 @pytest.fixture(scope="module")
 def built():
     """Object code of one small kernel."""
-    return pack.build(["add"], PORTABLE)["add"]
+    return building.build(["add"], PORTABLE)["add"]
 
 
 @pytest.fixture
 def kept(tmp_path, built, monkeypatch):
     """A pack that holds it; building is noted in `.built` and gives the same code."""
     it = pack.Pack(PORTABLE, tmp_path)
-    it._keep({"add": built})
+    it.keep({"add": built})
     it.built = []
-    monkeypatch.setattr(pack, "build", lambda names, tier: it.built.append(names) or {name: built for name in names})
+    monkeypatch.setattr(building, "build", lambda names, tier: it.built.append(names) or dict.fromkeys(names, built))
     return it
 
 
@@ -107,6 +107,12 @@ def test_a_spoilt_file_is_built_again(kept, built, how):
 def test_an_empty_file_with_its_true_hash_is_no_code(kept, built):
     (kept.folder / "add.o").write_bytes(hashlib.sha256(b"").digest())
     assert kept.objects(["add"]) == {"add": built} and kept.built
+
+
+def test_what_a_package_brings_along_is_taken(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(pack, "SHIPPED", tmp_path)
+    other = pack.Pack(PORTABLE, tmp_path / "home")
+    assert other.objects(["add"]) and not kept.built and not (tmp_path / "home").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
