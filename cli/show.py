@@ -13,8 +13,10 @@ from edgeinfer.models import catalog
 
 if TYPE_CHECKING:
     from edgeinfer.formats.gguf import GgufFile
+    from edgeinfer.plan import Plan
 
 N_BATCH = 512  # tokens of a step, as `edgeinfer run` takes them
+CONTEXTS = (512, 2048, 8192, 32_768, 131_072)  # tokens the memory is stated for, as far as the model goes
 
 
 def command(
@@ -59,18 +61,24 @@ def _licence(file: "GgufFile") -> str | None:
 
 
 def _text(file: "GgufFile") -> dict[str, Any]:
-    """The text side: vocabulary and chat template."""
+    """The text side: vocabulary and chat template, with what that can do."""
+    from edgeinfer import capabilities, chat
+
+    template = "tokenizer.chat_template" in file.metadata
     return {
         "tokenizer": file.get("tokenizer.ggml.model", str, None),
         "pre_tokenizer": file.get("tokenizer.ggml.pre", str, None),
         "vocabulary": file.count("tokenizer.ggml.tokens", str, 0),
-        "chat_template": "tokenizer.chat_template" in file.metadata,
+        "chat_template": template,
+        "capabilities": capabilities.of(chat.template_of(file.metadata), bos_token="", eos_token="")
+        if template
+        else [],
     }
 
 
 def _run(file: "GgufFile", ctx: int | None, kv_type: str) -> dict[str, Any]:
-    """Architecture and memory in bytes at a context, or the reason why edgeinfer cannot run the model."""
-    from edgeinfer import memory, plan
+    """Architecture, bytes a token reads and memory at contexts, and what stops edgeinfer from running the model."""
+    from edgeinfer import cost, plan
 
     try:
         traced = plan.trace(file, ctx)
@@ -80,20 +88,49 @@ def _run(file: "GgufFile", ctx: int | None, kv_type: str) -> dict[str, Any]:
         return {"architecture": file.get("general.architecture", str, None), "cannot_run": str(error)}
     config = traced.config
     context = min(ctx or config.context, config.context)
-    return {
+    facts: dict[str, Any] = {
         "architecture": config.arch,
         "layers": config.layers,
         "width": config.dim,
         "heads": config.heads,
         "kv_heads": config.kv_heads,
         "context": config.context,
-        "memory": {
-            "context": context,
-            "kv_type": kv_type,
-            "kv_bytes": memory.kv_bytes(traced, kv_type, context, N_BATCH),
-            "buffer_bytes": memory.buffer_bytes(traced, N_BATCH),
-        },
+        "bytes_per_token": cost.weight_bytes(traced),
+        "memory": _memory(traced, context, kv_type),
+        "memory_by_context": [_memory(traced, n, kv_type) for n in (*CONTEXTS, context) if n <= context],
     }
+    reason = _obstacle(file, facts["memory"])
+    return {**facts, "cannot_run": reason} if reason else facts
+
+
+def _memory(plan: "Plan", context: int, kv_type: str) -> dict[str, Any]:
+    """In bytes, of one sequence of so many tokens."""
+    from edgeinfer import memory
+
+    return {
+        "context": context,
+        "kv_type": kv_type,
+        "kv_bytes": memory.kv_bytes(plan, kv_type, context, N_BATCH),
+        "buffer_bytes": memory.buffer_bytes(plan, N_BATCH),
+    }
+
+
+def _obstacle(file: "GgufFile", need: dict[str, Any]) -> str:
+    """Why a model with a sound plan does not run here, or nothing."""
+    from edgeinfer import machine
+    from edgeinfer.tokenizer import Tokenizer
+
+    try:
+        Tokenizer.from_gguf(file)
+    except EdgeInferError as error:
+        return str(error)
+    wanted, available = need["kv_bytes"] + need["buffer_bytes"], machine.available_memory()
+    if wanted > available:
+        return (
+            f"a context of {need['context']} tokens needs {wanted / 1e6:,.0f} MB beside the file, and "
+            f"{available / 1e6:,.0f} MB are available here (--ctx gives a smaller one)"
+        )
+    return ""
 
 
 def _lines(facts: dict[str, Any]) -> dict[str, str]:
@@ -106,16 +143,25 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
         "tensors": tensors,
         "licence": facts["licence"] or "not stated",
         "tokenizer": f"{facts['tokenizer']} ({facts['pre_tokenizer']}), {facts['vocabulary']} tokens",
-        "chat template": "yes" if facts["chat_template"] else "no: it continues texts",
+        "chat template": _template(facts),
         "architecture": facts["architecture"] or "not stated",
     }
-    if "cannot_run" in facts:
-        return lines | {"cannot run": facts["cannot_run"]}
+    stop = {"cannot run": facts["cannot_run"]} if "cannot_run" in facts else {}
+    if "memory" not in facts:
+        return lines | stop
     need = facts["memory"]
     lines["architecture"] += "; layers {layers}, width {width}, heads {heads}, K and V heads {kv_heads}".format(**facts)
     lines["context"] = f"{facts['context']} tokens"
+    lines["each token"] = f"reads {facts['bytes_per_token'] / 1e6:.1f} MB of weights"
     lines["memory"] = (
         f"at {need['context']} tokens: KV in {need['kv_type']} {need['kv_bytes'] / 1e6:.1f} MB, "
         f"buffers {need['buffer_bytes'] / 1e6:.1f} MB, weights {facts['bytes'] / 1e6:.1f} MB from the file"
     )
-    return lines
+    others = [f"{one['kv_bytes'] / 1e6:.1f} MB at {one['context']}" for one in facts["memory_by_context"][:-1]]
+    return lines | ({"KV": ", ".join(others)} if others else {}) | stop
+
+
+def _template(facts: dict[str, Any]) -> str:
+    if not facts["chat_template"]:
+        return "no: it continues texts"
+    return ", ".join(facts["capabilities"]) or "yes, but it does not render a message"

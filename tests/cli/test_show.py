@@ -28,13 +28,14 @@ def test_memory_is_that_of_the_context_asked_for(edgeinfer, tmp_path):
 
 
 def test_the_facts_in_words(edgeinfer, tmp_path):
-    path = markov.write(tmp_path / "m.gguf", ["a"], markov.chain(), template="{{ messages[0].content }}")
+    path = markov.write(tmp_path / "m.gguf", ["a"], markov.chain(), template="{{ messages[-1].content }}")
     done = edgeinfer("show", path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert lines["architecture"].startswith("llama; layers 1") and lines["tensors"] == "12 F32"
-    assert lines["context"] == "256 tokens" and lines["chat"] == "template  yes" and lines["licence"] == "not stated"
-    assert "KV in f16" in lines["memory"]
+    assert lines["context"] == "256 tokens" and lines["licence"] == "not stated"
+    assert lines["chat"] == "template  chat, tool results"
+    assert "KV in f16" in lines["memory"] and lines["each"].startswith("token     reads 1.7 MB")
 
 
 def test_a_model_that_cannot_run_is_shown_with_the_reason(edgeinfer, tmp_path):
@@ -43,6 +44,30 @@ def test_a_model_that_cannot_run_is_shown_with_the_reason(edgeinfer, tmp_path):
 
     shown = json.loads(edgeinfer("show", tiny.write(tmp_path / "m.gguf", edit=other), "--json").stdout)
     assert shown["architecture"] == "zzz" and "'zzz'" in shown["cannot_run"] and "supported" in shown["cannot_run"]
+
+
+def test_memory_is_told_by_length_of_context(edgeinfer, tmp_path):
+    def longer(keys, tensors):
+        keys["llama.context_length"] = 4096
+
+    path = tiny.write(tmp_path / "m.gguf", edit=longer)
+    rows = json.loads(edgeinfer("show", path, "--json").stdout)["memory_by_context"]
+    assert [row["context"] for row in rows] == [512, 2048, 4096]
+    assert rows[0]["kv_bytes"] * 4 == rows[1]["kv_bytes"] and "at 2048" in edgeinfer("show", path).stdout
+
+
+def test_a_tokenizer_or_a_memory_that_stops_it_is_told(edgeinfer, tmp_path):
+    def other(keys, tensors):
+        keys["tokenizer.ggml.model"] = "runes"
+
+    shown = json.loads(edgeinfer("show", tiny.write(tmp_path / "m.gguf", edit=other), "--json").stdout)
+    assert "'runes'" in shown["cannot_run"] and shown["architecture"] == "llama" and shown["bytes_per_token"] > 0
+
+    def endless(keys, tensors):
+        keys["llama.context_length"] = 1 << 30
+
+    said = edgeinfer("show", tiny.write(tmp_path / "m.gguf", edit=endless)).stdout
+    assert "cannot run     a context of 1073741824 tokens needs" in said
 
 
 def test_an_unknown_kv_type_is_the_users_mistake(edgeinfer, tmp_path):
