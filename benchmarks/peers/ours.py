@@ -1,0 +1,24 @@
+"""edgeinfer as a peer of versus.py."""
+
+import time
+
+from turns import CONTEXT, MODEL, THREADS, ids, serve
+
+import edgeinfer
+
+llm = edgeinfer.LLM(MODEL, n_ctx=CONTEXT, n_threads=THREADS)
+PLAIN = {"temperature": 0.0, "ignore_eos": True, "token_healing": False, "seed": 1}
+
+
+def decode() -> tuple[int, float]:
+    stamps = [time.perf_counter() for _ in llm.stream(ids(16), max_tokens=65, **PLAIN)]
+    return len(stamps) - 1, stamps[-1] - stamps[0]
+
+
+def prefill() -> tuple[int, float]:
+    start = time.perf_counter()
+    llm.generate(ids(512), max_tokens=1, **PLAIN)
+    return 512, time.perf_counter() - start
+
+
+serve(decode, prefill)
