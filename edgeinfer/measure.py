@@ -12,7 +12,7 @@ from edgeinfer.simd_kernels import cpu, pack
 from edgeinfer.simd_kernels.layout import DOT_BYTES, DOTS, aligned
 
 BUFFER = 256 << 20  # bytes read where no file is given: more than caches hold
-READ_GRAIN = 256  # bytes the reading kernel takes at a time
+READ_GRAIN = 2048  # bytes the reading kernel takes at a time
 DOT_TURNS = 100_000
 SECONDS = 0.3  # a measurement takes about this long
 

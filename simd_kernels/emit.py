@@ -164,6 +164,13 @@ class Emitter:
         """A number of a record that is kept as a float's bits."""
         return self.load(record + 8 * index, F32)
 
+    def memory(self, size: int) -> Value:
+        """The address of so many bytes of the call's own, on the border of a cache line."""
+        with self.b.goto_entry_block():
+            slot = self.b.alloca(ir.ArrayType(I8, size))
+            slot.align = 64
+            return Value(self, self.b.ptrtoint(slot, I64))
+
     def table(self, data: bytes) -> Value:
         """The address of these bytes, which become part of the code."""
         kind, module = ir.ArrayType(I8, len(data)), self.b.module
@@ -182,9 +189,9 @@ class Emitter:
         ]
         return self.join(*(self.load(table + number * (kind.width // 8), vec(kind, 1)) for number in numbers))
 
-    def prefetch(self, address: Value) -> None:
-        """Ask for the cache line at `address`, which may lie outside of any mapping."""
-        flags = [ir.Constant(I32, v) for v in (0, 2, 1)]
+    def prefetch(self, address: Value, cache: int = 1) -> None:
+        """Ask for the cache line at `address`, which may lie outside of any mapping, in the first or second cache."""
+        flags = [ir.Constant(I32, v) for v in (0, 4 - cache, 1)]
         self._call("llvm.prefetch.p0", VOID, [self._pointer(address, I8), *flags])
 
     def _call(self, name: str, result: ir.Type, args: Sequence[Any]) -> Any:
@@ -263,6 +270,15 @@ class Emitter:
             self._call("llvm.x86.sse2.pause", VOID, [])
         if self.tier.machine == "aarch64":  # some 10 ns; yield, which is meant for this, does nothing on most cores
             self._call("llvm.aarch64.isb", VOID, [ir.Constant(I32, 15)])
+
+    def ticks(self) -> Value:
+        """The clock of the machine, in units of its own; 0 where a program may not read one."""
+        if self.tier.machine == "x86_64":
+            return self.intrinsic("llvm.readcyclecounter", I64)
+        if self.tier.machine == "aarch64":
+            read = ir.InlineAsm(ir.FunctionType(I64, []), "mrs $0, cntvct_el0", "=r", side_effect=True)
+            return Value(self, self.b.call(read, []))
+        return self.const(I64, 0)
 
     # Lanes
 

@@ -1,7 +1,7 @@
 """The kernel that runs a whole plan on every worker: a list of operations, with barriers where workers must meet."""
 
 from edgeinfer.simd_kernels.emit import I64, Emitter, Value
-from edgeinfer.simd_kernels.layout import SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE
+from edgeinfer.simd_kernels.layout import SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE, SYNC_TRACE
 from edgeinfer.simd_kernels.record import OP_BYTES
 
 PATIENCE = 2000  # pauses before stepping aside: some 20 us
@@ -11,6 +11,8 @@ CHAINED_ROWS = 16  # rows a worker takes through a chain of operations at a time
 def run(e: Emitter, ops: Value, count: Value, step: Value, thread: Value, threads: Value, sync: Value) -> None:
     """Run `count` operations at `ops` as worker `thread` of `threads`."""
     done = e.var(I64)
+    trace = e.select(thread.equals(0), e.field(sync + SYNC_TRACE, 0), 0)
+    stamp(e, trace, done.get(), 1)
     with e.forever() as leave:
         leave(done.get() >= count)
         op = ops + done.get() * OP_BYTES
@@ -21,8 +23,17 @@ def run(e: Emitter, ops: Value, count: Value, step: Value, thread: Value, thread
             e.jump(e.field(op, 0), op, step, thread, threads)
         done.set(done.get() + e.select(chain > 0, chain, 1))
         last = ops + (done.get() - 1) * OP_BYTES
+        stamp(e, trace, done.get(), 0)
         with e.when((e.field(last, 1) > 0) & (threads > 1)):
             barrier(e, threads, sync)
+        stamp(e, trace, done.get(), 1)
+
+
+def stamp(e: Emitter, trace: Value, done: Value, waited: int) -> None:
+    """For a profile: write down when the first worker had `done` so many operations, and when it had waited for the
+    others, in i64[operations + 1][2] at `trace`, unless that is 0."""
+    with e.when(trace > 0):
+        e.store(e.ticks(), trace + done * 16 + 8 * waited)
 
 
 def run_chain(e: Emitter, first: Value, length: Value, step: Value, thread: Value, threads: Value) -> None:

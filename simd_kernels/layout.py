@@ -109,7 +109,7 @@ def state_bytes(units: int, size: int, depth: int) -> int:
 # for when a worker waits long.
 
 SYNC_BYTES = 384
-SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE = 0, 128, 256
+SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE, SYNC_TRACE = 0, 128, 256, 264
 
 # What the measuring kernels do (probe.py): independent sums, enough to hide the instruction's latency, and products
 # of one dot product.

@@ -2,17 +2,19 @@
 
 from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import DOTS
-from edgeinfer.simd_kernels.quants.quant import PREFETCH
+from edgeinfer.simd_kernels.quants.quant import AHEAD, STREAMS
 
 
 def read(e: Emitter, address: Value, size: Value, out: Value) -> None:
-    """Read `size` bytes (a multiple of 256), with the prefetching of the real kernels; their sum as i64[8] goes to
-    `out`."""
+    """Read `size` bytes (a multiple of READ_GRAIN) in STREAMS parts side by side, as the real kernels do; their sum as
+    i64[8] goes to `out`."""
     sums = [e.var(vec(I64, 8)) for _ in range(4)]
-    with e.loop(address, address + size, 256) as at:
+    part = size / STREAMS
+    with e.loop(address, address + part, 256) as at, e.loop(0, STREAMS) as stream:
         for j, total in enumerate(sums):
-            e.prefetch(at + (PREFETCH + 64 * j))
-            total.set(total.get() + e.load(at + 64 * j, vec(I64, 8)))
+            line = at + stream * part + 64 * j
+            e.prefetch(line + AHEAD)
+            total.set(total.get() + e.load(line, vec(I64, 8)))
     e.store((sums[0].get() + sums[1].get()) + (sums[2].get() + sums[3].get()), out)
 
 

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from edgeinfer.errors import BackendError
-from edgeinfer.simd_kernels.layout import SYNC_BYTES, SYNC_STEP_ASIDE, aligned
+from edgeinfer.simd_kernels.layout import SYNC_BYTES, SYNC_STEP_ASIDE, SYNC_TRACE, aligned
 
 RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)
 
@@ -54,6 +54,10 @@ class Workers:
         work = operations, count, step
         starts = [partial(inbox.put, work) for inbox in self._inboxes]
         list(map(partial.__call__, [*starts, partial(self._run, *work, 0, self.threads, self._sync.ctypes.data)]))
+
+    def trace(self, address: int) -> None:
+        """Have the coming runs write down when each operation ended, see `executor.stamp`; 0: no longer."""
+        self._sync[SYNC_TRACE : SYNC_TRACE + 8].view(np.int64)[0] = address
 
     def close(self) -> None:
         """End the threads."""

@@ -33,7 +33,7 @@ def test_products(threads):
 
 def test_every_byte_is_read():
     """The kernel's sum tells what it has read."""
-    data, out = layout.aligned(256 * 9), layout.aligned(64)
+    data, out = layout.aligned(measure.READ_GRAIN * 3), layout.aligned(64)
     data[:] = np.random.default_rng(0).integers(0, 256, len(data))
     measure._kernel("probe.read", 3)(data.ctypes.data, len(data), out.ctypes.data)
     with np.errstate(over="ignore"):

@@ -1,6 +1,10 @@
 """F64, F32, F16 and BF16 weights: converted to float32 and multiplied as such, with float32 activations."""
 
 from edgeinfer.simd_kernels.emit import F32, F64, I16, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.quants.quant import AHEAD, side_by_side, streams
+
+WIDE = vec(F32, 16)
+STEP = 64  # numbers of a row at a time
 
 
 class Float:
@@ -15,18 +19,26 @@ class Float:
 
     def dot(self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value) -> None:
         """out f32[rows] = rows of weights at `w` times x f32[cols]."""
-        whole = cols & -32
-        with e.loop(0, rows) as row:
-            start = w + row * row_bytes
-            chains = [e.var(vec(F32, 16)) for _ in range(2)]
-            with e.loop(0, whole, 32) as k:
-                for j, chain in enumerate(chains):
-                    numbers = self.load(e, start + (k + 16 * j) * self.bytes, 16)
-                    chain.set(e.fma(numbers, e.load(x + (k + 16 * j) * 4, vec(F32, 16)), chain.get()))
-            rest = e.var(vec(F32, 1))
-            with e.loop(whole, cols) as k:
-                rest.set(e.fma(self.load(e, start + k * self.bytes, 1), e.load(x + k * 4, vec(F32, 1)), rest.get()))
-            e.store(e.total(chains[0].get() + chains[1].get()) + e.total(rest.get()), out + row * 4)
+        whole = cols & -STEP
+        sums = e.memory(64 * streams(e))
+        with side_by_side(e, rows) as (first, apart, count):
+            with e.loop(0, count) as row:
+                e.store(e.const(WIDE), sums + row * 64)
+            with e.loop(0, whole, STEP) as k, e.loop(0, count) as row:
+                at = w + (first + row * apart) * row_bytes + k * self.bytes
+                for line in range(0, STEP * self.bytes, 64):
+                    e.prefetch(at + (AHEAD + line))
+                chains = [e.load(sums + row * 64, WIDE), e.const(WIDE)]
+                for j in range(STEP // 16):
+                    numbers = self.load(e, at + 16 * j * self.bytes, 16)
+                    chains[j % 2] = e.fma(numbers, e.load(x + (k + 16 * j) * 4, WIDE), chains[j % 2])
+                e.store(chains[0] + chains[1], sums + row * 64)
+            with e.loop(0, count) as row:
+                start, rest = w + (first + row * apart) * row_bytes, e.var(vec(F32, 1))
+                with e.loop(whole, cols) as k:
+                    rest.set(e.fma(self.load(e, start + k * self.bytes, 1), e.load(x + k * 4, vec(F32, 1)), rest.get()))
+                total = e.total(e.load(sums + row * 64, WIDE)) + e.total(rest.get())
+                e.store(total, out + (first + row * apart) * 4)
 
     def unpack(self, e: Emitter, w: Value, cols: Value, numbers: Value, scales: Value, minimums: Value) -> None:
         """numbers f32[cols] of one row's `cols` weights at `w`; the other arguments are unused."""

@@ -4,6 +4,8 @@ Source of the layouts: block_iq4_nl and its neighbours in ggml.  Levels are whol
 begin at zero.
 """
 
+from collections.abc import Sequence
+
 from edgeinfer.formats.grids import FP4_LEVELS, IQ4_LEVELS
 from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, Emitter, Value, vec
 from edgeinfer.simd_kernels.quants.legacy import Legacy
@@ -19,8 +21,8 @@ class IQ4_NL(Legacy):
 
     name, bytes, offset, nibbles, wide = "IQ4_NL", 18, IQ4_OFFSET, 2, True
 
-    def codes(self, e: Emitter, blocks: list[Value]) -> Value:
-        return e.lookup(IQ4_CODES, super().codes(e, blocks))
+    def codes(self, e: Emitter, blocks: list[Value]) -> list[Value]:
+        return [e.lookup(IQ4_CODES, chunk) for chunk in super().codes(e, blocks)]
 
 
 class MXFP4(Legacy):
@@ -28,8 +30,8 @@ class MXFP4(Legacy):
 
     name, bytes, offset, nibbles = "MXFP4", 17, FP4_OFFSET, 1
 
-    def codes(self, e: Emitter, blocks: list[Value]) -> Value:
-        return e.lookup(FP4_CODES, super().codes(e, blocks))
+    def codes(self, e: Emitter, blocks: list[Value]) -> list[Value]:
+        return [e.lookup(FP4_CODES, chunk) for chunk in super().codes(e, blocks)]
 
     def scales(self, e: Emitter, w: Value, blocks: int) -> Value:
         exponents = e.join(*(e.bits(e.widen(e.load(w + self.bytes * k, I8), I32), vec(I32, 1)) for k in range(blocks)))
@@ -42,18 +44,20 @@ class IQ4_XS(Quant):
 
     Bit pair g and nibble g are the scale of group g; bytes 16g..16g+15 hold its weights 0..15 low and 16..31 high."""
 
-    name, block, bytes, wide = "IQ4_XS", 256, 136, True
+    name, block, bytes, offset, wide = "IQ4_XS", 256, 136, IQ4_OFFSET, True
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         high = e.splat(e.widen(e.load(w + 2, I16), I32), 8) >> e.const(vec(I32, 8), range(0, 16, 2))
         steps = packed(e, w + 4, 8) | ((high & 3) << 4)
         scales = (e.to_float(steps) - 32.0) * half(e, w, 8)
         chunks = []
-        for j in range(4):
-            raw = e.load(w + (8 + 32 * j), vec(I8, 32))
-            lanes = [16 * group + i for group in range(2) for _ in range(2) for i in range(16)]
-            chunks.append(e.lookup(IQ4_CODES, e.shift(e.pick(raw, lanes), 0, 4, 0, 4) & 15))
+        for half_at in (8, 72):
+            raw = e.load(w + half_at, vec(I8, 64))
+            chunks += [e.lookup(IQ4_CODES, raw & 15), e.lookup(IQ4_CODES, e.shift(raw, 4) & 15)]
         return Codes(chunks, scales, scales * -float(IQ4_OFFSET))
+
+    def order(self, blocks: int) -> Sequence[int]:
+        return [8 * part + 2 * group + half for part in range(2) for half in range(2) for group in range(4)]
 
 
 class NVFP4(Quant):

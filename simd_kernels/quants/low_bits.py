@@ -42,7 +42,7 @@ class TQ2_0(TwoBit):
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         d = half(e, w + 64, 8)
-        return Codes([self.two_bits(e, w, j) for j in range(4)], d, -d)
+        return Codes(self.two_bits(e, w), d, -d)
 
 
 class TQ1_0(Quant):

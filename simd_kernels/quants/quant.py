@@ -5,24 +5,33 @@ weights, so that weight = scale * code + minimum.  The dot product with 8-bit ac
 matrix multiply are the same for all.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, I64, Emitter, Value, vec
 
-PREFETCH = 4096  # bytes ahead of the weights in use: the hardware prefetcher stops at the borders of 4 kB pages
+# Rows are read side by side, STREAMS at a time and some hundred bytes of each in turn, from equal parts of the matrix:
+# a core's prefetchers follow each 4 kB page on their own and start anew in the next one, so that a single stream gets
+# three quarters of what the memory gives to eight.  What the prefetchers miss, the first bytes of the next page, is
+# asked for AHEAD bytes before.
+STREAMS, FEW_STREAMS = 8, 2  # the few where more were not measured
+AHEAD = 512
+PREFETCH = 4096  # bytes ahead of the weights in use where one row is read after the other
+
+
+def streams(e: Emitter) -> int:
+    """Rows read side by side."""
+    return STREAMS if e.tier.machine == "x86_64" else FEW_STREAMS
 
 
 @dataclass(frozen=True)
 class Codes:
     """Some blocks, unpacked.  Weight i of group g = i // group is scales[g] * code[i] + minimums[g]."""
 
-    chunks: list[Value]  # u8[64] each, in the weights' order; a single u8[32] for one block of 32
+    chunks: list[Value]  # u8[64] each, or less of a few small blocks; in them sixteens of weights in the type's `order`
     scales: Value  # f32[groups]
     minimums: Value  # f32[groups]
-
-
-Take = Callable[[Value, int, Codes], None]  # take(first weight, blocks, codes)
 
 
 class Quant:
@@ -34,10 +43,15 @@ class Quant:
     group: int = 32  # weights that share a scale: 32 or 16
     wide: bool = False  # codes above 127 occur
     batch: int = 1  # blocks unpacked at once in the main loop
+    offset: float = 0  # where all minimums are that many scales below zero
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         """Unpack so many blocks (1 or `batch`) from address `w`."""
         raise NotImplementedError
+
+    def order(self, blocks: int) -> Sequence[int]:
+        """Which sixteen weights stand at each 16 codes of the chunks: as it suits the layout."""
+        return range(blocks * self.block // 16)
 
     def dot(self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value) -> None:
         """out f32[rows] = rows of weights at `w` times one quantised row of activations (layout in activation.py)."""
@@ -50,74 +64,153 @@ class Quant:
     def _dot(
         self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value, fine: bool
     ) -> None:
-        with e.loop(0, rows) as row:
-            sums = RowSums(e, self, x, cols, fine)
-            self._walk(e, w + row * row_bytes, cols, sums.take)
-            e.store(sums.total(), out + row * 4)
+        sums = RowSums(e, self, x, cols, fine)
+        with side_by_side(e, rows) as (first, apart, count):
+            sums.clear(count)
+            for start, stop, blocks in self._batches(cols):
+                with e.loop(start, stop, blocks * self.block) as k:
+                    part = Part(sums, k, blocks)
+                    at = w + first * row_bytes + self._offset(k)
+                    with e.loop(0, count) as row:
+                        block = at + row * apart * row_bytes
+                        for line in range(0, blocks * self.bytes, 64):
+                            e.prefetch(block + (AHEAD + line))
+                        part.weigh(row, self.load(e, block, blocks))
+                    with e.loop(0, count) as row:
+                        part.multiply(row, self.load(e, at + row * apart * row_bytes, blocks).chunks)
+            with e.loop(0, count) as row:
+                e.store(sums.total(row), out + (first + row * apart) * 4)
 
     def unpack(self, e: Emitter, w: Value, cols: Value, codes: Value, scales: Value, minimums: Value) -> None:
         """codes u8[cols], scales and minimums f32[cols / group] of one row's `cols` weights at `w`."""
 
-        def keep(k: Value, _: int, unpacked: Codes) -> None:
-            at = codes + k
-            for chunk in unpacked.chunks:
-                e.store(chunk, at)
-                at = at + chunk.lanes
-            first = k >> {32: 3, 16: 2}[self.group]  # 4 bytes for each group
-            e.store(unpacked.scales, scales + first)
-            e.store(unpacked.minimums, minimums + first)
+        for start, stop, blocks in self._batches(cols):
+            with e.loop(start, stop, blocks * self.block) as k:
+                at = w + self._offset(k)
+                for line in range(0, blocks * self.bytes, 64):
+                    e.prefetch(at + (PREFETCH + line), cache=2)
+                unpacked = self.load(e, at, blocks)
+                order = iter(self.order(blocks))
+                for chunk in unpacked.chunks:
+                    for sixteen in range(0, chunk.lanes, 16):
+                        e.store(e.part(chunk, sixteen, 16), codes + (k + 16 * next(order)))
+                first = k >> {32: 3, 16: 2}[self.group]  # 4 bytes for each group
+                e.store(unpacked.scales, scales + first)
+                e.store(unpacked.minimums, minimums + first)
 
-        self._walk(e, w, cols, keep)
-
-    def _walk(self, e: Emitter, w: Value, cols: Value, take: Take) -> None:
-        """Give all blocks of a row to `take`: by `batch`, then what is left by half as many, down to one."""
-        start, blocks = e.const(I64, 0), self.batch
+    def _batches(self, cols: Value) -> Iterator[tuple[Value | int, Value, int]]:
+        """(first column, last, blocks at a time): by `batch`, then what is left by half as many, down to one."""
+        start: Value | int = 0
+        blocks = self.batch
         while blocks:
             stop = cols & -(self.block * blocks)
-            with e.loop(start, stop, blocks * self.block) as k:
-                at = w + (k >> (self.block.bit_length() - 1)) * self.bytes
-                for line in range(0, blocks * self.bytes, 64):
-                    e.prefetch(at + (PREFETCH + line))
-                take(k, blocks, self.load(e, at, blocks))
+            yield start, stop, blocks
             start, blocks = stop, blocks // 2
+
+    def _offset(self, k: Value) -> Value:
+        """Bytes from a row's beginning to its column `k`."""
+        return (k >> (self.block.bit_length() - 1)) * self.bytes
+
+
+@contextmanager
+def side_by_side(e: Emitter, rows: Value) -> Iterator[tuple[Value, Value, Value]]:
+    """A loop over `rows` rows, `streams` at a time: (first row, rows from one to the next, how many).  The last turn
+    takes the rows that are left, neighbours."""
+    n = streams(e)
+    turns = rows / n
+    with e.loop(0, turns + 1) as turn:
+        whole = turn < turns
+        count = e.select(whole, e.const(I64, n), rows - turns * n)
+        yield e.select(whole, turn, turns * n), e.select(whole, turns, 1), count
+
+
+ROOM = 192  # bytes of a row's sums
 
 
 class RowSums:
-    """The running sums of one row: scaled products by lane, minimums by group."""
+    """The running sums of rows side by side, in memory, so that many rows need no more registers: scaled products by
+    lane f32[16], minimums by group f32[up to 16], and the scales of the blocks at hand f32[up to 16]."""
 
     def __init__(self, e: Emitter, quant: Quant, x: Value, cols: Value, fine: bool) -> None:
         self.e, self.quant, self.x = e, quant, x
         self.planes = [x, x + cols + (cols >> 1)] if fine else [x]
         self.d = x + cols
         self.sums = self.d + (cols >> (3 if quant.group == 32 else 2))
-        self.products = [e.var(vec(F32, 16)) for _ in range(2)]  # two chains, so that additions overlap
-        self.low = e.var(vec(F32, quant.batch * quant.block // quant.group))
+        self.low_kind = vec(F32, quant.batch * quant.block // quant.group)
+        self.memory = e.memory(ROOM * streams(e))
 
-    def take(self, k: Value, blocks: int, codes: Codes) -> None:
-        e, group = self.e, self.quant.group
-        groups, n32 = codes.scales.lanes, blocks * self.quant.block // 32
-        d = e.load(self.d + (k >> 3), vec(F32, n32))
-        if groups != n32:
-            d = e.pick(d, [g // 2 for g in range(groups)])
-        sums = e.load(self.sums + (k >> (3 if group == 32 else 2)), vec(F32, groups))
-        minimums = e.centred(codes.minimums, codes.scales, self.quant.wide)
-        lanes = self.low.kind.count
-        self.low.set(e.fma(e.fold(minimums, lanes), e.fold(sums, lanes), self.low.get()))
-        scales = codes.scales * d
-        for j, chunk in enumerate(codes.chunks):
-            n = chunk.lanes
-            total = e.const(vec(I32, n // 4))
-            for plane in self.planes:
-                total = e.dot(total << 8, chunk, e.load(plane + (k + 64 * j), vec(I8, n)), self.quant.wide)
-            exact = e.to_float(total)
-            scale = e.pick(scales, [(64 * j + 4 * lane) // group for lane in range(n // 4)])
-            chain = self.products[j % 2]
-            chain.set(e.fma(e.fold(exact, 16), e.fold(scale, 16), chain.get()))
+    def clear(self, count: Value) -> None:
+        with self.e.loop(0, count * ROOM, 64) as at:
+            self.e.store(self.e.const(vec(F32, 16)), self.memory + at)
 
-    def total(self) -> Value:
-        e = self.e
-        products, low = e.fold(self.products[0].get() + self.products[1].get(), 4), e.fold(self.low.get(), 4)
-        return e.total(products + low)
+    def total(self, row: Value) -> Value:
+        e, at = self.e, self.memory + row * ROOM
+        products, low = e.load(at, vec(F32, 16)), e.load(at + 64, self.low_kind)
+        return e.total(e.fold(products, 4) + e.fold(low, 4))
+
+
+class Part:
+    """Some columns of all rows: the activations there, which rows share, and what is to be done for each row.
+
+    That is in two steps, for all rows each, as scales take long until they are known: a core that looks ahead over a
+    hundred instructions would find nothing else to do meanwhile."""
+
+    def __init__(self, sums: RowSums, k: Value, blocks: int) -> None:
+        e, quant = sums.e, sums.quant
+        self.sums, self.e, self.order = sums, e, quant.order(blocks)
+        n = blocks * quant.block
+        groups = n // quant.group
+        self.planes = [
+            [e.load(plane + (k + 16 * number), vec(I8, 16)) for number in self.order] for plane in sums.planes
+        ]
+        d = e.load(sums.d + (k >> 3), vec(F32, n // 32))
+        self.d = d if groups == n // 32 else e.pick(d, [g // 2 for g in range(groups)])
+        low = e.load(sums.sums + (k >> (3 if quant.group == 32 else 2)), vec(F32, groups))
+        self.offset = quant.offset - e.centre(quant.wide) if quant.offset else 0
+        self.x_sums = low * -float(self.offset) if quant.offset else low
+
+    def weigh(self, row: Value, codes: Codes) -> None:
+        """Add the minimums, and leave the scales for `multiply`."""
+        e, quant, at = self.e, self.sums.quant, self.sums.memory + row * ROOM
+        minimums = codes.scales if quant.offset else e.centred(codes.minimums, codes.scales, quant.wide)
+        lanes = self.sums.low_kind.count
+        low = e.fma(e.fold(minimums, lanes), e.fold(self.x_sums, lanes), e.load(at + 64, self.sums.low_kind))
+        e.store(low, at + 64)
+        e.store(codes.scales * self.d, at + 128)
+
+    def multiply(self, row: Value, chunks: list[Value]) -> None:
+        """Add the products, by the scales that `weigh` has left."""
+        e, at = self.e, self.sums.memory + row * ROOM
+        scales, products = e.load(at + 128, self.d.kind), e.load(at, vec(F32, 16))
+        for total, groups in self.totals(chunks):
+            exact, scale = e.to_float(total), e.pick(scales, groups)
+            products = e.fma(e.fold(exact, 16), e.fold(scale, 16), products)
+        e.store(products, at)
+
+    def totals(self, chunks: list[Value]) -> Iterator[tuple[Value, list[int]]]:
+        """Sums of products, i32[lanes], and the group each lane is of; neighbouring chunks of the same groups are one
+        sum."""
+        e, group = self.e, self.sums.quant.group
+        before: list[int] = []
+        sums: list[Value] = []
+        start = 0
+        for chunk in chunks:
+            stop = start + chunk.lanes // 16
+            groups = [16 * self.order[start + lane // 4] // group for lane in range(chunk.lanes // 4)]
+            x = [e.join(*plane[start:stop]) for plane in self.planes]
+            if groups != before and before:
+                yield self.joined(sums), before
+            if groups != before:
+                sums = [e.const(vec(I32, chunk.lanes // 4)) for _ in self.planes]
+            sums = [e.dot(total, chunk, part, self.sums.quant.wide) for total, part in zip(sums, x, strict=True)]
+            before, start = groups, stop
+        yield self.joined(sums), before
+
+    def joined(self, planes: list[Value]) -> Value:
+        total = planes[0]
+        for low in planes[1:]:
+            total = (total << 8) + low
+        return total
 
 
 def halves(e: Emitter, w: Value, stride: int, n: int) -> Value:
