@@ -28,12 +28,12 @@ def fetch(entry: catalog.Entry) -> Path:
 
     if not entry.stored:
         say(f"fetching {entry.name} ({entry.bytes / 1e6:.0f} MB, {entry.licence}) through pip")
-    with _terminated(), _progress(entry) as progress:
+    with terminated(), _progress(entry) as progress:
         return pull(entry, progress)
 
 
 @contextlib.contextmanager
-def _terminated() -> Iterator[None]:
+def terminated() -> Iterator[None]:
     """Within it SIGTERM raises SystemExit, so that what is half done is removed."""
 
     def leave(number: int, frame: FrameType | None) -> None:

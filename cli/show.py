@@ -27,9 +27,9 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of lines.")] = False,
 ) -> None:
     """Show what a model file holds and needs."""
-    from edgeinfer.formats import gguf
+    from edgeinfer import files
 
-    with gguf.open(catalog.resolve(model, fetch=False), parsed(override)) as file:
+    with files.open(catalog.resolve(model, fetch=False), parsed(override)) as file:
         facts = {**_file(file), **_text(file), **_run(file, ctx, kv_type)}
     if as_json:
         print(json.dumps(facts, indent=2))

@@ -20,10 +20,10 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of lines.")] = False,
 ) -> None:
     """Show the tokens of a text: ids and pieces."""
-    from edgeinfer.formats import gguf
+    from edgeinfer import files
     from edgeinfer.tokenizer import Tokenizer
 
-    with gguf.open(catalog.resolve(model, fetch=False), parsed(override)) as file:
+    with files.open(catalog.resolve(model, fetch=False), parsed(override)) as file:
         tokenizer = Tokenizer.from_gguf(file)
     data = sys.stdin.buffer.read() if text is None else os.fsencode(text)
     ids = tokenizer.encode(data, add_special=add_special, parse_special=special)

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from edgeinfer import machine, memory
+from edgeinfer import files, machine, memory
 from edgeinfer import prompt as prompts
 from edgeinfer.backend import Backend
 from edgeinfer.engine import Engine
 from edgeinfer.errors import BackendError, ContextFullError, RequestError
-from edgeinfer.formats import gguf
 from edgeinfer.generate import Chunk, Completion, Request, collect, stream
 from edgeinfer.healing import back_up
 from edgeinfer.models import catalog
@@ -70,7 +69,7 @@ class LLM:
         self.n_threads = machine.cores() if n_threads is None else _integer("n_threads", n_threads, 1, MAX_THREADS)
         self.kv_type = kv_type if backend == "cpu" else "f32"
         self.path = os.fspath(catalog.resolve(model))
-        self._file = gguf.open(self.path, override)
+        self._file = files.open(self.path, override)
         self.n_ctx = _context(trace(self._file), n_ctx, self.kv_type, n_batch)
         self.n_batch = min(n_batch, self.n_ctx)
         self.tokenizer = Tokenizer.from_gguf(self._file)

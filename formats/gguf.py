@@ -18,9 +18,9 @@ from edgeinfer.formats.gguf_metadata import Value, read_metadata
 from edgeinfer.formats.gguf_shards import check_end, shard_paths
 from edgeinfer.formats.gguf_tensors import Tensor, read_tensors
 from edgeinfer.formats.magic import MAGIC, describe
-from edgeinfer.formats.mapped import Mapped
+from edgeinfer.formats.mapped import Mapped, Source
 
-__all__ = ["REQUIRED", "GgufFile", "Tensor", "open"]
+__all__ = ["REQUIRED", "GgufFile", "Tensor", "open", "read"]
 
 REQUIRED: Any = object()  # the default of a key that must be there
 _DEFAULT_ALIGNMENT = 32
@@ -37,10 +37,10 @@ class GgufFile:
     `metadata` has every key with its value; arrays are decoded at each access, so prefer `get`, `array` and `strings`.
     `tensors` has every tensor by name, in file order."""
 
-    def __init__(self, path: str, file: Mapped) -> None:
+    def __init__(self, path: str, file: Source) -> None:
         self.path = path
         self.size = file.size
-        self._files = [file]
+        self._files: list[Source] = [file]
         cursor = Cursor(file.view(0, file.size), len(MAGIC))
         self.version = _read_version(cursor)
         tensors, pairs = cursor.u64("the header"), cursor.u64("the header")
@@ -182,6 +182,14 @@ def open(path: str | os.PathLike[str], override: Mapping[str, object] | None = N
     if file.shards > 1:
         file = _open_shards(file)
     with _naming(file.path):
+        file._metadata.override(override or {})
+    return file
+
+
+def read(path: str, source: Source, override: Mapping[str, object] | None = None) -> GgufFile:
+    """The GGUF file whose bytes `source` has and that `path` is to name.  `override` and errors as of `open`."""
+    with _naming(path):
+        file = GgufFile(path, source)
         file._metadata.override(override or {})
     return file
 

@@ -10,7 +10,7 @@ import numpy as np
 from edgeinfer.errors import FormatError, RequestError
 from edgeinfer.formats.cursor import Cursor, shown
 from edgeinfer.formats.gguf_strings import string_fields
-from edgeinfer.formats.mapped import Mapped
+from edgeinfer.formats.mapped import Source
 
 _MAX_PAIRS = 1 << 16
 _MAX_STRINGS = 1 << 22  # in all string arrays together; the largest vocabularies have 2**18 tokens and as many merges
@@ -51,7 +51,7 @@ class Value:
 class Metadata(Mapping[str, object]):
     """Key -> int, float, bool, str, numpy array, or list of str (undecodable bytes as lone surrogates)."""
 
-    def __init__(self, file: Mapped, values: dict[str, Value]) -> None:
+    def __init__(self, file: Source, values: dict[str, Value]) -> None:
         self._file = file
         self._values = values
 
@@ -115,7 +115,7 @@ class Metadata(Mapping[str, object]):
         return self._file.view(value.position, value.size).tobytes()
 
 
-def read_metadata(cursor: Cursor, file: Mapped, pairs: int) -> Metadata:
+def read_metadata(cursor: Cursor, file: Source, pairs: int) -> Metadata:
     """The `pairs` key-value pairs at `cursor`, which moves behind them.  FormatError names the pair at fault."""
     if pairs > _MAX_PAIRS:
         raise FormatError(f"{pairs} key-value pairs, more than {_MAX_PAIRS}")

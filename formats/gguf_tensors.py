@@ -11,7 +11,7 @@ from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats.cursor import Cursor, shown
 from edgeinfer.formats.dequantize import dequantize
 from edgeinfer.formats.ggml import GgmlType
-from edgeinfer.formats.mapped import Mapped
+from edgeinfer.formats.mapped import Source
 
 _MAX_TENSORS = 1 << 16
 _MAX_NAME = 1 << 10  # bytes; ggml stops at 63
@@ -28,7 +28,7 @@ class Tensor:
     shape: tuple[int, ...]
     offset: int
     nbytes: int
-    _file: Mapped = dataclasses.field(repr=False, compare=False)
+    _file: Source = dataclasses.field(repr=False, compare=False)
 
     @property
     def data(self) -> np.ndarray:
@@ -43,7 +43,7 @@ class Tensor:
         return dequantize(self.data, self.type)
 
 
-def read_tensors(cursor: Cursor, file: Mapped, count: int, alignment: int) -> list[Tensor]:
+def read_tensors(cursor: Cursor, file: Source, count: int, alignment: int) -> list[Tensor]:
     """The `count` tensors described at `cursor`, in file order.  FormatError names the tensor at fault."""
     if count > _MAX_TENSORS:
         raise FormatError(f"{count} tensors, more than {_MAX_TENSORS}")

@@ -3,10 +3,20 @@
 import mmap
 import os
 import stat
+from typing import Protocol
 
 import numpy as np
 
 from edgeinfer.errors import FormatError, RequestError
+
+
+class Source(Protocol):
+    """Bytes that are looked at by place: those of a mapped file, or of one that is made as it is looked at."""
+
+    size: int
+
+    def view(self, start: int, size: int) -> np.ndarray: ...
+    def close(self) -> None: ...
 
 
 class Mapped:

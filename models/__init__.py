@@ -18,7 +18,7 @@ from edgeinfer.errors import UnsupportedError
 if TYPE_CHECKING:
     from edgeinfer.plan import Builder, Value
 
-_NO_ARCHITECTURES = {"catalog", "fetch"}  # the modules here that get files instead
+_NO_ARCHITECTURES = {"catalog", "fetch", "huggingface"}  # the modules here that get files instead
 
 
 def names() -> list[str]:

@@ -1,0 +1,1 @@
+"""Hugging Face's model folders, read as the GGUF files they would become."""

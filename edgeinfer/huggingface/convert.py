@@ -1,0 +1,64 @@
+"""Writes the GGUF file that a folder becomes: the header, then one tensor after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+
+from edgeinfer import plan
+from edgeinfer.errors import BackendError, RequestError
+from edgeinfer.formats import gguf
+from edgeinfer.formats.ggml import GgmlType
+from edgeinfer.formats.virtual import VirtualFile
+from edgeinfer.huggingface import virtual
+
+TYPES = {"f32": GgmlType.F32, "f16": GgmlType.F16, "bf16": GgmlType.BF16}
+
+Progress = Callable[[int, int], None]
+"""Called with bytes written and bytes in all."""
+
+
+def convert(
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    kind: str | None = None,
+    progress: Progress = lambda done, total: None,
+) -> int:
+    """Write the folder's model to the file `out`, its matrices as they are, or as `kind`: f32, f16 or bf16.
+
+    Returns the bytes written.  No more than one tensor is in memory at a time.  The file has another name until it is
+    whole, and takes the place of one that was there; an error or an interrupt leaves nothing behind.
+    FormatError, UnsupportedError: the folder.  RequestError: an argument.  BackendError: the disk."""
+    if kind is not None and kind not in TYPES:
+        raise RequestError(f"type {kind!r}; must be one of {', '.join(TYPES)}, or left out to keep what there is")
+    out, place = os.fspath(out), os.path.dirname(os.path.abspath(out))
+    if os.path.isdir(out) or not os.path.isdir(place):
+        raise RequestError(f"{out}: must name a file in a folder that is there")
+    path = os.fsdecode(folder)
+    source = virtual.source(path, None if kind is None else TYPES[kind])
+    with gguf.read(path, source) as file:
+        plan.trace(file)  # what is written can be run
+        free = shutil.disk_usage(place).free
+        if file.size > free:
+            raise BackendError(f"{out} needs {file.size / 1e6:.0f} MB, and {free / 1e6:.0f} MB of the disk are free")
+        partial = f"{out}.{os.getpid()}.part"
+        try:
+            _write(source, partial, file.size, progress)
+            os.replace(partial, out)
+        except OSError as error:
+            raise BackendError(f"{out} cannot be written: {error.strerror}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+        return file.size
+
+
+def _write(source: VirtualFile, path: str, size: int, progress: Progress) -> None:
+    done = 0
+    with open(path, "wb") as file:
+        for part in source.parts():
+            file.write(part.data)
+            done += part.size
+            progress(done, size)

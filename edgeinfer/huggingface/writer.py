@@ -1,0 +1,132 @@
+"""Writer: collects the keys and tensors of the GGUF file that a folder becomes, as its family's file says them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from edgeinfer.config import MAX_LAYERS
+from edgeinfer.errors import FormatError, UnsupportedError
+from edgeinfer.formats.cursor import shown
+from edgeinfer.formats.floats import STORED, widened
+from edgeinfer.formats.ggml import GgmlType
+from edgeinfer.formats.gguf_header import Value
+from edgeinfer.formats.safetensors import Stored
+from edgeinfer.formats.virtual import Change, Made
+from edgeinfer.huggingface.config import Config
+
+_DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
+_KEPT = (GgmlType.F32, GgmlType.F16, GgmlType.BF16)  # all else becomes float32
+_PRECISE = re.compile(  # small matrices on which much depends: float32 in any file
+    r"(?:ffn_gate_inp|ffn_gate_inp_shexp|position_embd|ssm_conv1d|ssm_a|shortconv\.conv|altup_\w+_coef|altup_router)\b.*"
+)
+_IDLE = re.compile(
+    r".*(?:rotary_emb\.inv_freq|attn\.(?:masked_)?bias|attention\.(?:masked_)?bias|position_ids)|mtp\..*"
+)
+_LISTED = 3  # tensors named in an error
+
+
+class Writer:
+    """Sources are named as in the folder, without a tower's prefix; inside `layers` without that of the layer, and what
+    is written there goes to blk.N.  `config` is the text model's part of config.json."""
+
+    def __init__(self, arch: str, config: Config, sources: Mapping[str, Stored], kind: GgmlType | None) -> None:
+        self.arch = arch
+        self.config = config
+        self.pairs: dict[str, Value] = {}
+        self.tensors: dict[str, Made] = {}
+        self._sources = sources
+        self._kind = kind
+        self._used: set[str] = set()
+        self._prefix, self._source_prefix = "", ""
+        self._layer_prefix = "model.layers"
+        self._layers = 0
+
+    def key(self, name: str, value: Value) -> None:
+        """A pair under the architecture's prefix."""
+        self.pairs[f"{self.arch}.{name}"] = value
+
+    def has(self, source: str) -> bool:
+        return self._source_prefix + source in self._sources
+
+    def take(self, source: str) -> np.ndarray:
+        """A tensor of the folder: a read-only view of its numbers, of one of the dtypes of `floats.STORED`; a single
+        number is a vector of one.
+
+        FormatError if there is none; UnsupportedError if its dtype is none of those."""
+        name = self._source_prefix + source
+        stored = self._sources.get(name)
+        if stored is None:
+            raise FormatError(f"the weights have no tensor {shown(name)}")
+        if stored.dtype not in _DTYPES:
+            raise UnsupportedError(f"tensor {shown(name)} is {stored.dtype}; what can be read: {' '.join(_DTYPES)}")
+        self._used.add(name)
+        return stored.data.view(_DTYPES[stored.dtype]).reshape(stored.shape or (1,))
+
+    def numbers(self, source: str) -> np.ndarray:
+        """float32 [n]: a small tensor of the folder."""
+        return widened(self.take(source)).reshape(-1)
+
+    def put(
+        self,
+        name: str,
+        *pieces: np.ndarray,
+        shape: tuple[int, ...] | None = None,
+        change: Change | Sequence[Change] | None = None,
+    ) -> None:
+        """The tensor `name`: the pieces laid end to end along their first axis, in `shape` if another is to be stated.
+
+        It keeps the type of its numbers, or has the one that was asked for; vectors and some small matrices become
+        float32.  `change`: what becomes of the numbers, of all pieces or of each."""
+        shape = (sum(len(piece) for piece in pieces), *pieces[0].shape[1:]) if shape is None else shape
+        if not 1 <= len(shape) <= 4 or not all(shape):
+            raise FormatError(f"tensor {self._prefix + name} has the shape {list(shape)}, which no model has")
+        if sum(piece.size for piece in pieces) != np.prod(shape, dtype=object):
+            raise FormatError(f"the parts of tensor {self._prefix + name} have different widths")
+        kinds = {STORED[piece.dtype] for piece in pieces}
+        kind = kinds.pop() if len(kinds) == 1 else GgmlType.F32
+        kind = kind if kind in _KEPT else GgmlType.F32
+        precise = len(shape) == 1 or _PRECISE.fullmatch(name)
+        kind = GgmlType.F32 if precise else self._kind or kind
+        full = self._prefix + name
+        changes = tuple(change) if isinstance(change, Sequence) else (change,) * len(pieces)
+        self.tensors[full] = Made(full, kind, shape, tuple(zip(pieces, changes, strict=True)))
+
+    def copy(self, table: Mapping[str, str], change: Change | None = None) -> None:
+        """The tensors that a table names, {name: source}, weights and biases, as far as the folder has them and they
+        are not written yet."""
+        for name, source in table.items():
+            for ending in ("weight", "bias"):
+                if self.has(f"{source}.{ending}") and f"{self._prefix}{name}.{ending}" not in self.tensors:
+                    self.put(f"{name}.{ending}", self.take(f"{source}.{ending}"), change=change)
+
+    def ignore(self, *sources: str) -> None:
+        """These may be there, but nothing depends on them."""
+        self._used.update(self._source_prefix + source for source in sources)
+
+    def layers(self, count: int, prefix: str = "model.layers") -> Iterator[int]:
+        """Layer numbers, in order; while one is worked on, names are those of its tensors."""
+        self._layers, self._layer_prefix = min(count, MAX_LAYERS), prefix
+        for layer in range(self._layers):
+            self._prefix, self._source_prefix = f"blk.{layer}.", f"{prefix}.{layer}."
+            yield layer
+        self._prefix, self._source_prefix = "", ""
+
+    def finish(self) -> None:
+        """UnsupportedError if the folder has tensors that were neither written nor known to be idle.
+
+        Layers past the last one predict further tokens and are left out."""
+        further = re.compile(rf"{re.escape(self._layer_prefix)}\.(\d{{1,9}})\..*")
+        left = [
+            name
+            for name in self._sources
+            if name not in self._used
+            and not _IDLE.fullmatch(name)
+            and not ((match := further.fullmatch(name)) and int(match[1]) >= self._layers)
+        ]
+        if left:
+            more = f" and {len(left) - _LISTED} more" if len(left) > _LISTED else ""
+            names = ", ".join(map(shown, left[:_LISTED]))
+            raise UnsupportedError(f"edgeinfer's {self.arch} has no use for tensor {names}{more}")

@@ -1,0 +1,60 @@
+"""DeepSeek V2 and V3: latent attention; GGUF has the matrices that make K and V apart, that of K transposed."""
+
+from edgeinfer.errors import UnsupportedError
+from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface.writer import Writer
+
+ARCH = "deepseek2"
+CLASSES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
+LAYER = {
+    **usual.NORMS,
+    "attn_q": "self_attn.q_proj",
+    "attn_q_a": "self_attn.q_a_proj",
+    "attn_q_a_norm": "self_attn.q_a_layernorm",
+    "attn_q_b": "self_attn.q_b_proj",
+    "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
+    "attn_kv_a_norm": "self_attn.kv_a_layernorm",
+    "attn_output": "self_attn.o_proj",
+}
+
+
+def write(w: Writer) -> None:
+    usual.expect_activation(w, "silu")
+    rank, turning = w.config.integer("kv_lora_rank"), w.config.integer("qk_rope_head_dim")
+    still, value = w.config.integer("qk_nope_head_dim"), w.config.integer("v_head_dim")
+    usual.sizes(w)
+    w.key("attention.head_count_kv", 1)
+    w.key("attention.key_length", rank + turning)
+    w.key("attention.value_length", rank)
+    w.key("attention.key_length_mla", still + turning)
+    w.key("attention.value_length_mla", value)
+    w.key("attention.kv_lora_rank", rank)
+    if w.config.has("q_lora_rank"):
+        w.key("attention.q_lora_rank", w.config.integer("q_lora_rank"))
+    rope.write(w, turning)
+    scaling = rope.parameters(w.config)
+    if scaling.has("mscale_all_dim"):
+        w.key("rope.scaling.yarn_log_multiplier", 0.1 * scaling.number("mscale_all_dim"))
+    usual.head(w)
+    router(w)
+    count = usual.expert_keys(w)
+    for _ in w.layers(usual.layers(w)):
+        w.copy(LAYER)
+        both = w.take("self_attn.kv_b_proj.weight").reshape(usual.heads(w), still + value, rank)
+        w.put("attn_k_b.weight", both[:, :still].swapaxes(1, 2))
+        w.put("attn_v_b.weight", both[:, still:])
+        usual.sparse(w, count)
+
+
+def router(w: Writer) -> None:
+    """V3's goes by a sigmoid; V2's by a softmax, and where it looks at some groups of experts, by the best of each."""
+    is_v3 = not w.config.has("topk_method") or w.config.text("topk_method") == "noaux_tc"
+    w.key("expert_gating_func", 2 if is_v3 else 1)
+    w.key("leading_dense_block_count", w.config.integer("first_k_dense_replace", default=0))
+    if is_v3:
+        w.key("expert_group_count", w.config.integer("n_group", default=1))
+        w.key("expert_group_used_count", w.config.integer("topk_group", default=1))
+    elif w.config.text("topk_method") != "greedy":
+        raise UnsupportedError(
+            f"{w.config.where}: topk_method {w.config.text('topk_method')!r}; known: greedy noaux_tc"
+        )

@@ -1,0 +1,22 @@
+"""ERNIE 4.5 with experts: the usual names, the bias for the choice by one of its own."""
+
+from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface.writer import Writer
+
+ARCH = "ernie4_5-moe"
+CLASSES = ("Ernie4_5_MoeForCausalLM",)
+
+
+def write(w: Writer) -> None:
+    usual.expect_activation(w, "silu")
+    usual.sizes(w)
+    rope.write(w, usual.head_dim(w))
+    usual.head(w)
+    count = usual.expert_keys(w)
+    w.key("leading_dense_block_count", w.config.integer("moe_layer_start_index", default=0))
+    w.key("interleave_moe_layer_step", w.config.integer("moe_layer_interval", default=1))
+    for _ in w.layers(usual.layers(w)):
+        w.copy({**usual.NORMS, **usual.ATTENTION})
+        usual.sparse(w, count)
+        if w.has("mlp.moe_statics.e_score_correction_bias"):
+            w.put("exp_probs_b.bias", w.take("mlp.moe_statics.e_score_correction_bias").reshape(-1))

@@ -1,0 +1,17 @@
+"""GLM 4.5 and 4.6: dots.llm1's names, the norm before the feed-forward by another in GGUF."""
+
+from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface.writer import Writer
+from edgeinfer.models.huggingface import dots1
+
+ARCH = "glm4moe"
+CLASSES = ("Glm4MoeForCausalLM",)
+NORMS = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"}
+
+
+def write(w: Writer) -> None:
+    usual.expect_activation(w, "silu")
+    usual.sizes(w)
+    rope.write(w, usual.head_dim(w), 0.5)
+    usual.head(w)
+    dots1.layers(w, NORMS)

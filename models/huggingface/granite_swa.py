@@ -1,0 +1,25 @@
+"""Granite with windows and attention sinks: Granite's names."""
+
+from edgeinfer.errors import UnsupportedError
+from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface.writer import Writer
+from edgeinfer.models.huggingface import granite
+
+ARCH = "granite-swa"
+CLASSES = ("GraniteSWAForCausalLM",)
+
+
+def write(w: Writer) -> None:
+    granite.scales(w)
+    usual.sizes(w)
+    rope.write(w, usual.head_dim(w))
+    w.key("attention.sliding_window", w.config.integer("sliding_window"))
+    w.key("attention.sliding_window_pattern", usual.windows(w, 1))
+    bases = w.config.get("layer_rope_theta", default=[])
+    if any(base != w.pairs[f"{ARCH}.rope.freq_base"] for base in bases):
+        raise UnsupportedError(f"{w.config.where}: layer_rope_theta differs between layers, which {w.arch} has not")
+    usual.head(w)
+    for _ in w.layers(usual.layers(w)):
+        usual.turn(w)
+        w.copy(usual.LAYER)
+        w.put("attn_sinks.weight", w.take("self_attn.sinks"))
