@@ -25,6 +25,7 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="A JSON object 
         "machine": _machine(),
         "kernels": _kernels(),
         "limits": _limits(),
+        "onnx": _providers(),
         "models": _models(),
     }
     if as_json:
@@ -66,22 +67,14 @@ def _machine() -> Facts:
 
     return {
         "system": platform.platform(),
-        "cpu": _cpu_name(),
+        "cpu": machine.cpu_name(),
         "cores": psutil.cpu_count(logical=False) or 0,
         "threads_used": machine.cores(),
         "memory": psutil.virtual_memory().total,
         "memory_available": machine.available_memory(),
+        "caches": ", ".join(machine.caches()) or "not shown by the system",
+        "temperature": ", ".join(machine.temperatures()) or "not shown by the system",
     }
-
-
-def _cpu_name() -> str:
-    """As Linux or the platform has it; the architecture where neither knows."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
-    return f"{named[0] if named else platform.processor() or 'unknown'} ({platform.machine()})"
 
 
 def _kernels() -> Facts:
@@ -113,6 +106,15 @@ def _limits() -> Facts:
         return {**reading, **{f"products_{n}_threads": f"{measure.dot_peak(n) / 1e9:.0f} GMAC/s" for n in cores}}
     except (EdgeInferError, ImportError) as error:
         return {"problem": str(error)}
+
+
+def _providers() -> Facts:
+    """What ONNX Runtime could run layers on."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return {"execution_providers": "none: onnxruntime is not installed"}
+    return {"execution_providers": list(onnxruntime.get_available_providers())}
 
 
 def _models() -> Facts:

@@ -17,6 +17,7 @@ from edgeinfer.plan import Plan
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import cpu, layout, pack, record
 from edgeinfer.simd_kernels.workers import Workers
+from edgeinfer.spans import Span, Trace
 from edgeinfer.state import States
 
 
@@ -125,6 +126,12 @@ class CpuBackend:
             self._states.end(chunk.seq, length, len(chunk.ids))
         if out is not logits:
             logits[:] = out
+
+    def profile(self, chunks: Sequence[Chunk], logits: np.ndarray) -> list[Span]:
+        """A `step`, and where its time went."""
+        with Trace(self._workers, self._lowered.nodes) as trace:
+            self.step(chunks, logits)
+        return trace.spans()
 
 
 class Step:

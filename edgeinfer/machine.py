@@ -4,11 +4,14 @@ The hardware's figures, lowered by CPU affinity and by Linux control groups (ver
 are bounded: the limits of the process's own group and of every group above it hold together."""
 
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
+CPUS = Path("/proc/cpuinfo")
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def cores() -> int:
@@ -25,6 +28,33 @@ def available_memory() -> int:
     import psutil
 
     return max(0, min([int(psutil.virtual_memory().available), *_memory_quotas()]))
+
+
+def cpu_name() -> str:
+    """As Linux or the platform has it, and the architecture."""
+    named = [line.partition(":")[2].strip() for line in _lines(CPUS) if line.startswith(("model name", "Model"))]
+    return f"{named[0] if named else platform.processor() or 'unknown'} ({platform.machine()})"
+
+
+def caches() -> list[str]:
+    """Of the first core, as Linux shows them: `L1 data 48K`, ...; none where the system does not tell."""
+    folders = sorted(CACHES.glob("index*"))
+    facts = [[" ".join(_lines(folder / name)) for name in ("level", "type", "size")] for folder in folders]
+    return [f"L{level} {'' if kind == 'Unified' else kind.lower() + ' '}{size}" for level, kind, size in facts if size]
+
+
+def temperatures() -> list[str]:
+    """What the system's sensors say: `cpu-thermal 54.1 C`, ..., with the mark the system is throttled at, if known."""
+    import psutil
+
+    if not hasattr(psutil, "sensors_temperatures"):
+        return []
+    return [
+        f"{sensor.label or name} {sensor.current:.1f} C"
+        + (f" (throttles at {sensor.high:.0f} C)" if sensor.high else "")
+        for name, sensors in psutil.sensors_temperatures().items()
+        for sensor in sensors
+    ]
 
 
 def _core_quotas() -> Iterator[int]:
@@ -69,6 +99,6 @@ def _numbers(path: Path) -> list[int]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text().splitlines()
+        return path.read_text(errors="replace").splitlines()
     except OSError:
         return []

@@ -1,5 +1,6 @@
 """Cores and memory of this process, with made-up hardware and control groups."""
 
+import platform
 import types
 
 import psutil
@@ -77,3 +78,35 @@ def test_memory_of_version_2_counts_file_pages_as_free(groups):
 def test_memory_over_its_limit_is_none(groups):
     groups("0::/\n", memory_dot_max="800", memory_dot_current="900", memory_dot_stat="file 50\n")
     assert machine.available_memory() == 0
+
+
+def test_caches_are_read_where_linux_shows_them(tmp_path, monkeypatch):
+    facts = [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "1280K"), ("3", "Unified", "")]
+    for number, words in enumerate(facts):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, word in zip(("level", "type", "size"), words, strict=True):
+            (folder / name).write_text(word + "\n")
+    monkeypatch.setattr(machine, "CACHES", tmp_path)
+    assert machine.caches() == ["L1 data 48K", "L1 instruction 32K", "L2 1280K"]
+    monkeypatch.setattr(machine, "CACHES", tmp_path / "none")
+    assert machine.caches() == []
+
+
+def test_temperatures_are_those_of_the_sensors(monkeypatch):
+    sensor = types.SimpleNamespace
+    sensors = {
+        "cpu": [sensor(label="", current=54.06, high=80.0)],
+        "nvme": [sensor(label="disk", current=30.0, high=None)],
+    }
+    monkeypatch.setattr(psutil, "sensors_temperatures", lambda: sensors, raising=False)
+    assert machine.temperatures() == ["cpu 54.1 C (throttles at 80 C)", "disk 30.0 C"]
+    monkeypatch.delattr(psutil, "sensors_temperatures")
+    assert machine.temperatures() == []
+
+
+def test_the_cpu_has_a_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "CPUS", tmp_path / "cpuinfo")
+    assert machine.cpu_name().endswith(f"({platform.machine()})")
+    (tmp_path / "cpuinfo").write_text("processor: 0\nmodel name : A fast one\n")
+    assert machine.cpu_name() == f"A fast one ({platform.machine()})"

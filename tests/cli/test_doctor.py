@@ -8,7 +8,17 @@ def test_the_report_in_words(edgeinfer):
     done = edgeinfer("doctor")
     assert done.returncode == 0
     assert all("building" in line for line in done.stderr.splitlines())  # the kernels that measure
-    for word in ("versions:", "llvmlite", "cpu", "threads used", "tier", edgeinfer.environment["EDGEINFER_HOME"]):
+    for word in (
+        "versions:",
+        "llvmlite",
+        "cpu",
+        "threads used",
+        "tier",
+        "caches",
+        "temperature",
+        "execution providers",
+        edgeinfer.environment["EDGEINFER_HOME"],
+    ):
         assert word in done.stdout
 
 

@@ -1,0 +1,172 @@
+"""A model's speed, measured: prefill, decode, steps of a few rows, and where the time of a step goes."""
+
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgeinfer import cost, measure
+from edgeinfer.backend import Chunk
+from edgeinfer.cpu import CpuBackend
+from edgeinfer.formats import gguf
+from edgeinfer.lowering.nodes import Node
+from edgeinfer.plan import trace
+
+ROUNDS = 5  # a step's operations are timed so often
+
+
+@dataclass(frozen=True)
+class Test:
+    """`prompt` tokens read at once, then `gen` tokens one by one, behind `depth` tokens; or a step of so many `rows`,
+    all of which need logits, as drafts to verify do."""
+
+    prompt: int = 0
+    gen: int = 0
+    depth: int = 0
+    rows: int = 0
+
+    @property
+    def name(self) -> str:
+        """As llama-bench names it."""
+        kind = f"rows{self.rows}" if self.rows else f"pp{self.prompt}" if not self.gen else f"tg{self.gen}"
+        if self.prompt and self.gen:
+            kind = f"pp{self.prompt}+tg{self.gen}"
+        return kind + (f" @ d{self.depth}" if self.depth else "")
+
+    @property
+    def tokens(self) -> int:
+        return self.rows or self.prompt + self.gen
+
+    @property
+    def room(self) -> int:
+        return self.depth + self.tokens
+
+
+@dataclass
+class Phase:
+    """One kind of operation in a step: seconds on all threads, bytes of weights read, products of weights."""
+
+    name: str
+    seconds: float = 0.0
+    bytes: int = 0
+    products: int = 0
+
+
+@dataclass
+class Limits:
+    """What the machine can do on so many threads: bytes a second from this file's pages, 8-bit products a second."""
+
+    read: float
+    products: float
+
+
+@dataclass
+class Bench:
+    """A model on so many threads.  A context manager."""
+
+    path: str
+    threads: int
+    kv_type: str
+    n_ctx: int
+    n_batch: int = 512
+    limits: Limits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.file = gguf.open(self.path)
+        self.plan = trace(self.file, self.n_ctx)
+        self.backend = CpuBackend(self.plan, self.n_ctx, self.threads, self.kv_type, self.n_batch, 1)
+        self.seq = self.backend.open()
+        self.logits = np.zeros((self.backend.n_batch, self.backend.n_vocab), np.float32)
+        largest = max(self.plan.tensors.values(), key=lambda tensor: tensor.nbytes).data
+        read = measure.read_bandwidth(self.threads, largest.reshape(-1))
+        self.limits = Limits(read, measure.dot_peak(self.threads))
+
+    def __enter__(self) -> "Bench":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.backend.close()
+        self.file.close()
+
+    def run(self, test: Test) -> float:
+        """Seconds of one test."""
+        self.backend.cut(self.seq, 0)
+        self._read(test.depth)
+        start = time.perf_counter()
+        if test.rows:
+            self._step(test.rows, test.rows)
+        self._read(test.prompt)
+        for _ in range(test.gen):
+            self._step(1, 1)
+        return time.perf_counter() - start
+
+    def share(self, test: Test, seconds: float) -> float | None:
+        """The part of the machine's limit: a decode's bytes against reading, a prefill's products against the 8-bit
+        peak; None for a test that is both."""
+        if test.prompt and test.gen:
+            return None
+        if test.prompt:
+            return cost.products(self.plan, test.prompt) * test.prompt / seconds / self.limits.products
+        steps = 1 if test.rows else test.gen
+        moved = cost.weight_bytes(self.plan) + cost.kv_bytes(self.plan, self.kv_type, test.depth + test.tokens / 2)
+        return moved * steps / seconds / self.limits.read
+
+    def phases(self, test: Test) -> list[Phase]:
+        """Where the time of a step goes, the longest first: of a step of the prompt, or of one token.
+
+        Medians of `ROUNDS` steps.  `waiting` is the first worker's for the others, `around` what is before and after
+        all operations: waking the workers, and Python."""
+        tokens = min(test.prompt or test.rows or 1, self.backend.n_batch)
+        outputs = tokens if test.rows else 1
+        self.backend.cut(self.seq, 0)
+        self._read(test.depth)
+        rounds = []
+        for _ in range(ROUNDS):
+            rounds.append(self.backend.profile([self._chunk(tokens, outputs)], self.logits[:outputs]))
+            self.backend.cut(self.seq, test.depth)
+        found: dict[str, Phase] = {}
+        for spans in zip(*rounds, strict=True):
+            phase = found.setdefault(name := phase_name(spans[0].nodes), Phase(name))
+            phase.seconds += statistics.median(span.seconds for span in spans)
+            for node in spans[0].nodes:
+                if "row_bytes" in node.fields and "rows" in node.fields:
+                    rows, cols = int(node.fields["rows"]), int(node.fields["cols"])
+                    phase.bytes += int(node.fields["row_bytes"]) * rows
+                    phase.products += rows * cols * (outputs if node.rows == "outputs" else tokens)
+        waiting = sum(statistics.median(span.waited for span in spans) for spans in zip(*rounds, strict=True))
+        return sorted([*found.values(), Phase("waiting", waiting)], key=lambda phase: -phase.seconds)
+
+    def _read(self, count: int) -> None:
+        """Append tokens in steps as large as may be, the last of which needs logits."""
+        for first in range(0, count, self.backend.n_batch):
+            part = min(self.backend.n_batch, count - first)
+            self._step(part, int(first + part == count))
+
+    def _step(self, count: int, outputs: int) -> None:
+        self.backend.step([self._chunk(count, outputs)], self.logits[:outputs])
+
+    def _chunk(self, count: int, outputs: int) -> Chunk:
+        """The next tokens of the sequence."""
+        held = self.backend.length(self.seq)
+        ids = [(7919 * place + 13) % self.backend.n_vocab for place in range(held, held + count)]
+        return Chunk(self.seq, ids, outputs)
+
+
+def phase_name(nodes: Sequence[Node]) -> str:
+    """What operations are called in a profile: their kernels, a linear layer by the type of its weights."""
+    names = dict.fromkeys(_node_name(node) for node in nodes)
+    return (" + ".join(names) or "around") + (" (output)" if nodes and nodes[0].rows == "outputs" else "")
+
+
+def _node_name(node: Node) -> str:
+    if "dot" in node.helpers:
+        return f"linear {node.helpers['dot'].rpartition('.')[2]}"
+    return "attention" if node.kernel.startswith("attend") else node.kernel.partition(".")[0]
+
+
+def load() -> float | None:
+    """The system's load, where it tells: what else was running."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
