@@ -5,29 +5,46 @@ are bounded: the limits of the process's own group and of every group above it h
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 CPUS = Path("/proc/cpuinfo")
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+MEMORY = Path("/proc/meminfo")
+TOPOLOGY = Path("/sys/devices/system/cpu")
+CACHES = TOPOLOGY / "cpu0" / "cache"
 
 
 def cores() -> int:
     """Physical cores this process may use, at least 1: the default number of threads."""
-    import psutil
-
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    physical = int(psutil.cpu_count(logical=False) or allowed)
-    return max(1, min([allowed, physical, *_core_quotas()]))
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return max(1, min([_physical(allowed), *_core_quotas()]))
 
 
 def available_memory() -> int:
     """Bytes this process can take without swapping."""
+    return max(0, min([_free_memory(), *_memory_quotas()]))
+
+
+def _physical(threads: Collection[int]) -> int:
+    """Cores that these hardware threads belong to."""
+    cores = {tuple(_lines(TOPOLOGY / f"cpu{thread}" / "topology" / "thread_siblings_list")) for thread in threads}
+    if () not in cores:
+        return len(cores)
+    import psutil  # takes 20 ms to import, which a start on Linux does without
+
+    return min(len(threads), int(psutil.cpu_count(logical=False) or len(threads)))
+
+
+def _free_memory() -> int:
+    """Of the whole machine."""
+    for line in _lines(MEMORY):
+        if line.startswith("MemAvailable:"):
+            return 1024 * int(line.split()[1])
     import psutil
 
-    return max(0, min([int(psutil.virtual_memory().available), *_memory_quotas()]))
+    return int(psutil.virtual_memory().available)
 
 
 def cpu_name() -> str:

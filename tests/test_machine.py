@@ -15,6 +15,8 @@ def groups(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "CGROUPS", tmp_path)
     monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "membership")
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    monkeypatch.setattr(machine, "MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "TOPOLOGY", tmp_path / "topology")
     monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: 8 if logical else 4)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(available=1000))
 
@@ -110,3 +112,14 @@ def test_the_cpu_has_a_name(tmp_path, monkeypatch):
     assert machine.cpu_name().endswith(f"({platform.machine()})")
     (tmp_path / "cpuinfo").write_text("processor: 0\nmodel name : A fast one\n")
     assert machine.cpu_name() == f"A fast one ({platform.machine()})"
+
+
+def test_linux_tells_cores_and_memory_itself(groups, tmp_path, monkeypatch):
+    groups("", **{"meminfo": "MemTotal: 9 kB\nMemAvailable:      7 kB\n"})
+    for thread in range(8):
+        siblings = tmp_path / "topology" / f"cpu{thread}" / "topology" / "thread_siblings_list"
+        siblings.parent.mkdir(parents=True)
+        siblings.write_text(f"{thread % 2},{thread % 2 + 2},{thread % 2 + 4},{thread % 2 + 6}\n")
+    assert (machine.cores(), machine.available_memory()) == (2, 7 * 1024)
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda pid: {1, 3}, raising=False)
+    assert machine.cores() == 1
