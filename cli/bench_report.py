@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 Row = dict[str, Any]
-FORMATS = ("md", "json", "jsonl", "csv")
-UNITS = {"pp": (1e9, "GMAC/s"), "tg": (1e9, "GB/s")}
 
 
 def text(rows: Sequence[Row], form: str) -> str:
-    """The rows in one of FORMATS."""
+    """The rows in one of bench.FORMATS."""
     if form == "json":
         return json.dumps(list(rows), indent=1)
     if form == "jsonl":
