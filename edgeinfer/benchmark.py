@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgeinfer import cost, measure
+from edgeinfer import cost, files, measure
 from edgeinfer.backend import Chunk
 from edgeinfer.cpu import CpuBackend
-from edgeinfer.formats import gguf
 from edgeinfer.lowering.nodes import Node
 from edgeinfer.plan import trace
 
@@ -75,7 +74,7 @@ class Bench:
     limits: Limits = field(init=False)
 
     def __post_init__(self) -> None:
-        self.file = gguf.open(self.path)
+        self.file = files.open(self.path)
         self.plan = trace(self.file, self.n_ctx)
         self.backend = CpuBackend(self.plan, self.n_ctx, self.threads, self.kv_type, self.n_batch, 1)
         self.seq = self.backend.open()
