@@ -47,6 +47,8 @@ def pairs(folder: Folder, arch: str, rows: int) -> dict[str, Value]:
     if pieces.merges is not None:
         found["tokenizer.ggml.merges"] = pieces.merges
     found |= pieces.keys
+    if PieceType.UNKNOWN in types:
+        found["tokenizer.ggml.unknown_token_id"] = types.index(PieceType.UNKNOWN)
     found |= _ids(folder, settings, {text: id for id, text in enumerate(texts)})
     found |= _around(settings, pieces, found)
     return found | _templates(folder, settings)

@@ -25,6 +25,7 @@ def write(w: Writer) -> None:
     if any(w.has(f"backbone.layers.{layer}.mixer.gate.weight") for layer in range(count)):
         w.arch = "nemotron_h_moe"
     usual.sizes(w)
+    usual.epsilon(w, "layer")  # which other readers want, though the norms are RMS norms
     heads = w.config.integer("mamba_num_heads")
     mamba2.keys(
         w,

@@ -17,7 +17,6 @@ def write(w: Writer) -> None:
 
 def sections(w: Writer) -> None:
     """How many pairs turn by each of three positions, which are one for text; also Qwen3-VL's."""
-    found = rope.parameters(w.config)
-    if found.has("mrope_section"):
-        parts = [int(part) for part in found.numbers("mrope_section", count=3)]
-        w.key("rope.dimension_sections", np.array([*parts, 0], np.int32))
+    pairs = int(str(w.pairs[f"{w.arch}.rope.dimension_count"])) // 2
+    parts = rope.parameters(w.config).numbers("mrope_section", count=3, default=[pairs, 0, 0])
+    w.key("rope.dimension_sections", np.array([*parts, 0], np.int32))

@@ -1,0 +1,51 @@
+"""RoPE of older folders, which have its numbers elsewhere: the logits stay those of the newer form."""
+
+import json
+
+import numpy as np
+import pytest
+
+import edgeinfer
+from tests.huggingface import golden
+
+
+def older(config):
+    """config.json as it was before rope_parameters: the base and a share beside the other numbers, scaling apart."""
+    found = dict(config.pop("rope_parameters"))
+    config["rope_theta"] = found.pop("rope_theta")
+    if "partial_rotary_factor" in found:
+        config["partial_rotary_factor"] = found.pop("partial_rotary_factor")
+    kind = found.pop("rope_type")
+    config["rope_scaling"] = None if kind == "default" else {"type": kind, **found}
+    return config
+
+
+@pytest.mark.parametrize(
+    "name", ["llama", "llama-bias-linear", "llama-yarn", "phi", "phi3-longrope", "stablelm", "gpt_neox-serial", "qwen3"]
+)
+def test_older_folders_turn_alike(tmp_path, name):
+    config, shapes, expected = golden.load(name)
+    golden.write_folder(tmp_path, older(config), shapes)
+    assert "rope_parameters" not in json.loads((tmp_path / "config.json").read_text())
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_a_base_that_was_lost_would_show(tmp_path):
+    config, shapes, expected = golden.load("llama-bias-linear")
+    config["rope_parameters"] = {"rope_type": "default", "rope_theta": 10000.0}
+    golden.write_folder(tmp_path, config, shapes)
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() > 0.01 * expected.std()
+
+
+def test_older_gemma_3_has_the_local_base_beside_it(tmp_path):
+    config, shapes, expected = golden.load("gemma3")
+    bases = config.pop("rope_parameters")
+    config["rope_theta"] = bases["full_attention"]["rope_theta"]
+    config["rope_local_base_freq"] = bases["sliding_attention"]["rope_theta"]
+    config["sliding_window_pattern"] = config.pop("_sliding_window_pattern")
+    del config["layer_types"]
+    golden.write_folder(tmp_path, config, shapes)
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
