@@ -89,7 +89,7 @@ class Writer:
         kind = kinds.pop() if len(kinds) == 1 else GgmlType.F32
         kind = kind if kind in _KEPT else GgmlType.F32
         precise = len(shape) == 1 or _PRECISE.fullmatch(name)
-        kind = GgmlType.F32 if precise else self._kind or kind
+        kind = GgmlType.F32 if precise else kind if self._kind is None else self._kind
         full = self._prefix + name
         changes = tuple(change) if isinstance(change, Sequence) else (change,) * len(pieces)
         self.tensors[full] = Made(full, kind, shape, tuple(zip(pieces, changes, strict=True)))

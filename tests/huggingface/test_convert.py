@@ -50,6 +50,19 @@ def test_numbers_of_sixteen_bits_stay_as_they_are(folder, tmp_path):
         assert np.array_equal(norm.float32().view("<u4") >> 16, tensors["model.norm.weight"])
 
 
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
+def test_numbers_of_sixteen_bits_become_the_type_asked_for(folder, tmp_path, kind):
+    _, shapes, _ = golden.load("llama")
+    tensors = {name: golden.weights(name, shape).astype("<f2") for name, shape in shapes.items()}
+    golden.write_safetensors(folder / "model.safetensors", tensors, "F16")
+    convert(folder, tmp_path / "out.gguf", kind)
+    with gguf.open(tmp_path / "out.gguf") as file:
+        down = file.tensors["blk.0.ffn_down.weight"]
+        assert down.type == GgmlType[kind.upper()]
+        expected = tensors["model.layers.0.mlp.down_proj.weight"].astype(np.float32)
+        assert np.abs(down.float32() - expected).max() <= (kind == "bf16") * 2**-8 * np.abs(expected).max()
+
+
 def test_an_error_or_interrupt_leaves_what_was_there(folder, tmp_path):
     out = tmp_path / "out.gguf"
     out.write_bytes(b"before")
