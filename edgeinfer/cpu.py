@@ -13,6 +13,7 @@ from edgeinfer.kvcache import KVCache, Layer
 from edgeinfer.lower import Lowering, resolve
 from edgeinfer.lowering.nodes import Buffer
 from edgeinfer.models import catalog
+from edgeinfer.pace import Pace
 from edgeinfer.plan import Plan
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import cpu, layout, pack, record
@@ -66,6 +67,7 @@ class CpuBackend:
             if buffer.root.logits
         ]
         self._workers = Workers(threads, kernels["run"])
+        self._pace = Pace(threads)
 
     def _address(self, buffer: Buffer) -> int:
         return 0 if buffer.root.logits else self._slots[buffer.root.slot].ctypes.data + buffer.start
@@ -120,12 +122,18 @@ class CpuBackend:
         for op, field in self._outs:
             self._records[op, field : field + 2] = out.ctypes.data, 4 * self.n_vocab
         self._counters[:] = 0
-        self._workers.run(self._records.ctypes.data, len(self._records), self._step.address)
+        self._run(sum(len(chunk.ids) for chunk in chunks))
         for chunk, length in zip(chunks, lengths, strict=True):
             self._cache.lengths[chunk.seq] = length + len(chunk.ids)
             self._states.end(chunk.seq, length, len(chunk.ids))
         if out is not logits:
             logits[:] = out
+
+    def _run(self, tokens: int) -> None:
+        threads = self._pace.threads if tokens == 1 else None
+        self._workers.run(self._records.ctypes.data, len(self._records), self._step.address, threads)
+        if tokens == 1:
+            self._pace.look(self._workers.times())
 
     def profile(self, chunks: Sequence[Chunk], logits: np.ndarray) -> list[Span]:
         """A `step`, and where its time went."""

@@ -57,9 +57,10 @@ class LLM:
         n_ctx: tokens that a prompt and its answer may take together; more than the model states is lowered to that,
         with a warning.  None is what it states, or where the KV of that takes over a quarter of the memory
         available, the largest multiple of 256 whose KV does not.  n_threads: None is the physical cores this process
-        may use.  kv_type: f32, f16 or q8_0, of the KV (always f32 in the reference backend).  backend: "cpu", or
-        "reference" for plain numpy.  n_batch: tokens of a prompt that are read in one step.  override: metadata that
-        counts instead of what the file says, by GGUF's keys.
+        may use; a step of one token leaves some of them out while other programs take the cores.  kv_type: f32, f16 or
+        q8_0, of the KV (always f32 in the reference backend).  backend: "cpu", or "reference" for plain numpy.
+        n_batch: tokens of a prompt that are read in one step.  override: metadata that counts instead of what the file
+        says, by GGUF's keys.
 
         FormatError, UnsupportedError: the file.  RequestError: an argument.  BackendError: not enough memory.
         """

@@ -1,16 +1,17 @@
 """The kernel that runs a whole plan on every worker: a list of operations, with barriers where workers must meet."""
 
 from edgeinfer.simd_kernels.emit import I64, Emitter, Value
-from edgeinfer.simd_kernels.layout import SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE, SYNC_TRACE
+from edgeinfer.simd_kernels.layout import SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE, SYNC_TIMES, SYNC_TRACE
 from edgeinfer.simd_kernels.record import OP_BYTES
 
-PATIENCE = 2000  # pauses before stepping aside: some 20 us
+PATIENCE = 1000  # pauses before stepping aside: 10 to 50 us, as a pause takes 10 or 50 ns
 CHAINED_ROWS = 16  # rows a worker takes through a chain of operations at a time, so that they stay in its cache
 
 
 def run(e: Emitter, ops: Value, count: Value, step: Value, thread: Value, threads: Value, sync: Value) -> None:
-    """Run `count` operations at `ops` as worker `thread` of `threads`."""
-    done = e.var(I64)
+    """Run `count` operations at `ops` as worker `thread` of `threads`, and add up how long that took and how much of it
+    was waiting."""
+    done, begin, waited = e.var(I64), e.ticks(), e.var(I64)
     trace = e.select(thread.equals(0), e.field(sync + SYNC_TRACE, 0), 0)
     stamp(e, trace, done.get(), 1)
     with e.forever() as leave:
@@ -25,8 +26,13 @@ def run(e: Emitter, ops: Value, count: Value, step: Value, thread: Value, thread
         last = ops + (done.get() - 1) * OP_BYTES
         stamp(e, trace, done.get(), 0)
         with e.when((e.field(last, 1) > 0) & (threads > 1)):
+            here = e.ticks()
             barrier(e, threads, sync)
+            waited.set(waited.get() + (e.ticks() - here))
         stamp(e, trace, done.get(), 1)
+    times = sync + SYNC_TIMES + thread * 64
+    for field, ticks in ((0, e.ticks() - begin), (1, waited.get())):
+        e.store(e.field(times, field) + ticks, times + 8 * field)
 
 
 def stamp(e: Emitter, trace: Value, done: Value, waited: int) -> None:

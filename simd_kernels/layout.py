@@ -106,10 +106,15 @@ def state_bytes(units: int, size: int, depth: int) -> int:
 
 # The barrier's memory (executor.py): workers that have arrived, and how often all have, each on cache lines of its
 # own; and the address of a C function without arguments that gives the core to someone else, 0 where there is none,
-# for when a worker waits long.
+# for when a worker waits long; of each worker, on a cache line of its own, ticks in all runs and ticks waited.
 
-SYNC_BYTES = 384
-SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE, SYNC_TRACE = 0, 128, 256, 264
+SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE, SYNC_TRACE, SYNC_TIMES = 0, 128, 256, 264, 384
+
+
+def sync_bytes(threads: int) -> int:
+    """Of the memory that so many workers meet in."""
+    return SYNC_TIMES + 64 * threads
+
 
 # What the measuring kernels do (probe.py): independent sums, enough to hide the instruction's latency, and products
 # of one dot product.

@@ -16,11 +16,11 @@ from queue import SimpleQueue
 import numpy as np
 
 from edgeinfer.errors import BackendError
-from edgeinfer.simd_kernels.layout import SYNC_BYTES, SYNC_STEP_ASIDE, SYNC_TRACE, aligned
+from edgeinfer.simd_kernels.layout import SYNC_STEP_ASIDE, SYNC_TIMES, SYNC_TRACE, aligned, sync_bytes
 
 RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)
 
-Work = tuple[int, int, int]  # operations, count, step
+Work = tuple[int, int, int, int]  # operations, count, step, workers that take part
 Inbox = SimpleQueue[Work | None]  # None: the thread is to end
 
 
@@ -42,18 +42,25 @@ class Workers:
         self._inboxes: list[Inbox] = []  # of the workers but the first
         self._launch()
 
-    def run(self, operations: int, count: int, step: int) -> None:
-        """Run `count` operation records at address `operations`, after the last of which the workers wait for each
-        other: when this returns, all are done.
+    def run(self, operations: int, count: int, step: int, threads: int | None = None) -> None:
+        """Run `count` operation records at address `operations` on so many workers (None: all), after the last of which
+        they wait for each other: when this returns, all are done.
 
         Python raises an interrupt between two of its own instructions.  There are none between the first worker's
         start and the end of the step, as C goes through the list: nobody waits for one who was not started.
         """
         if self._process != os.getpid():  # threads do not live on in a forked process
             self._launch()
-        work = operations, count, step
-        starts = [partial(inbox.put, work) for inbox in self._inboxes]
-        list(map(partial.__call__, [*starts, partial(self._run, *work, 0, self.threads, self._sync.ctypes.data)]))
+        threads = threads or self.threads
+        work = operations, count, step, threads
+        starts = [partial(inbox.put, work) for inbox in self._inboxes[: threads - 1]]
+        own = partial(self._run, operations, count, step, 0, threads, self._sync.ctypes.data)
+        list(map(partial.__call__, [*starts, own]))
+
+    def times(self) -> np.ndarray:
+        """i64[threads][2]: how long each has run since they were started and how much of that it has waited for others,
+        in ticks of the machine's clock (0 where there is none).  Of the last run the others' may be missing."""
+        return self._sync[SYNC_TIMES:].view(np.int64).reshape(-1, 8)[:, :2].copy()
 
     def trace(self, address: int) -> None:
         """Have the coming runs write down when each operation ended, see `executor.stamp`; 0: no longer."""
@@ -66,7 +73,7 @@ class Workers:
         self._inboxes = []
 
     def _launch(self) -> None:
-        self._sync = aligned(SYNC_BYTES)
+        self._sync = aligned(sync_bytes(self.threads))
         self._sync[SYNC_STEP_ASIDE : SYNC_STEP_ASIDE + 8].view(np.int64)[0] = step_aside()
         self._inboxes = []
         for number in range(1, self.threads):
@@ -83,4 +90,5 @@ class Workers:
     def _serve(self, number: int, inbox: Inbox) -> None:
         sync = self._sync.ctypes.data
         while work := inbox.get():
-            self._run(*work, number, self.threads, sync)
+            operations, count, step, threads = work
+            self._run(operations, count, step, number, threads, sync)

@@ -14,9 +14,9 @@ from edgeinfer.plan import Op, Plan
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import layout, record
 
-# Weights a worker claims at a time when there is one token: a quarter of its share, as a core may be taken away for a
-# while; but no more than CHUNK_BYTES, and not so little that the prefetching past a chunk's end is lost on many.
-CHUNK_BYTES, LEAST_CHUNK_BYTES, CHUNKS = 512 * 1024, 8 * 1024, 4
+# Weights a worker claims at a time when there is one token: half its share, as a core may be taken away for a while;
+# but no more than CHUNK_BYTES, and not so little that it is not worth the start of as many streams as `dot` reads.
+CHUNK_BYTES, LEAST_CHUNK_BYTES, CHUNKS = 512 * 1024, 32 * 1024, 2
 
 
 @dataclasses.dataclass

@@ -96,13 +96,13 @@ def test_chains_do_every_row_once(kernels, workers, threads, rows):
 def test_a_worker_has_the_same_rows_in_chains_of_any_length(kernels, threads, rows):
     """Workers run by hand, one at a time, each over a copy of the rows: which of them it has changed."""
     ones, count = np.ones((rows, 5), np.float32), np.array([rows])
-    own = np.zeros((3, threads, rows), bool)
+    own, sync = np.zeros((3, threads, rows), bool), layout.aligned(layout.sync_bytes(threads))
     for length in (1, 2, 3):
         for thread in range(threads):
             x = np.zeros_like(ones)
             fields = {"kernel": kernels.address("add"), "x": x, "y": ones, "out": x, "width": 5, "count": count}
             ops = operations(*(write(record.ELEMENTWISE, chain=length * (i == 0), **fields) for i in range(length)))
-            kernels.call("run", ops, length, 0, thread, threads, 0)
+            kernels.call("run", ops, length, 0, thread, threads, sync)
             own[length - 1, thread] = (x == length).all(axis=1)
     assert (own == own[0]).all() and (own.sum(axis=1) == 1).all()
 
@@ -112,7 +112,7 @@ def test_a_worker_that_waits_long_gives_its_core_away(kernels):
     function, cells = kernels.build(4, pass_on), np.zeros((3, 2), np.int64)
     ops = operations(*(write(PASS, kernel=function, wait=1, cells=row) for row in cells[:-1]))
     aside = np.zeros(1, np.int64)
-    sync = layout.aligned(layout.SYNC_BYTES)
+    sync = layout.aligned(layout.sync_bytes(2))
     sync[layout.SYNC_STEP_ASIDE : layout.SYNC_STEP_ASIDE + 8].view(np.int64)[0] = kernels.build(0, counts(aside))
     early = threading.Thread(target=kernels.call, args=("run", ops, 2, 0, 0, 2, sync))
     early.start()

@@ -44,6 +44,30 @@ def test_every_worker_runs_every_step(kernels, threads):
     workers.close()
 
 
+def test_some_of_the_workers_take_part(kernels):
+    cells = np.zeros(3, np.int64)
+    op = marking(kernels, cells)
+    workers = Workers(3, kernels.address("run"))
+    for step, threads in enumerate((1, 3, 2, None, 1, 2)):
+        workers.run(op.ctypes.data, 1, 10**step, threads)
+    assert cells.tolist() == [111111, 101110, 1010]
+    workers.close()
+
+
+def test_times_add_up(kernels):
+    """Of each worker that took part, and nobody waits longer than it runs."""
+    op = marking(kernels, np.zeros(3, np.int64))
+    workers, before = Workers(3, kernels.address("run")), np.zeros(2, np.int64)
+    for _ in range(20):
+        workers.run(op.ctypes.data, 1, 0, 2)
+        ran = workers.times()
+        assert (ran[0] >= before).all() and (ran[:, 1] <= ran[:, 0]).all() and not ran[2].any()
+        before = ran[0]
+    if kernels.tier.machine:  # the portable tier reads no clock
+        assert before.all()
+    workers.close()
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="interrupts are timed with setitimer")
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_an_interrupt_comes_before_a_step_or_after_it(kernels, threads):

@@ -1,0 +1,45 @@
+"""How many workers a step of one token is worth, when other programs want the cores as well.
+
+Workers wait for each other many times a step.  One whose core has been given to another program for some milliseconds
+holds up all of them, so that two on one and a half cores are slower than one alone.
+"""
+
+import numpy as np
+
+WINDOW = 4  # steps that are judged together
+LOST = 0.4  # of their time: when somebody waits longer than this, one worker less may be faster
+REST = 8  # windows until all are tried again
+STUBBORN = 64  # windows in which waiting is borne, as less workers were no faster
+
+
+class Pace:
+    """`threads`: how many workers the next step should have, of `most`."""
+
+    def __init__(self, most: int) -> None:
+        self.threads = self._most = most
+        self._window: list[tuple[int, int]] = []
+        self._before = 0.0  # ticks a step took before a worker was left out
+        self._pause = 0  # windows until something may change
+        self._seen = np.zeros((most, 2), np.int64)
+
+    def look(self, times: np.ndarray) -> None:
+        """After a step: i64[most][2], ticks that workers have run in all and waited in all."""
+        took, waited = int(times[0, 0] - self._seen[0, 0]), int((times - self._seen)[:, 1].max())
+        self._seen = times
+        self.note(took, waited)
+
+    def note(self, took: int, waited: int) -> None:
+        """After a step of so many ticks, so many of which one of the workers waited."""
+        self._window.append((took, waited))
+        if len(self._window) < WINDOW:
+            return
+        whole, lost = (sum(ticks) for ticks in zip(*self._window, strict=True))
+        self._window.clear()
+        self._pause -= 1
+        before, self._before = self._before, 0.0
+        if before and whole >= before:
+            self.threads, self._pause = self.threads + 1, STUBBORN
+        elif self._pause <= 0 and self.threads < self._most:
+            self.threads += 1
+        elif self._pause <= 0 and self.threads > 1 and lost > LOST * whole:
+            self.threads, self._pause, self._before = self.threads - 1, REST, float(whole)
