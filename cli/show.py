@@ -95,6 +95,7 @@ def _run(file: "GgufFile", ctx: int | None, kv_type: str) -> dict[str, Any]:
         "heads": config.heads,
         "kv_heads": config.kv_heads,
         "context": config.context,
+        "pooling": traced.pooling,
         "bytes_per_token": cost.weight_bytes(traced),
         "memory": _memory(traced, context, kv_type),
         "memory_by_context": [_memory(traced, n, kv_type) for n in (*CONTEXTS, context) if n <= context],
@@ -151,6 +152,9 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
         return lines | stop
     need = facts["memory"]
     lines["architecture"] += "; layers {layers}, width {width}, heads {heads}, K and V heads {kv_heads}".format(**facts)
+    if facts["pooling"]:
+        lines["made to"] = "rank texts" if facts["pooling"] == "rank" else f"embed texts ({facts['pooling']} pooling)"
+        del lines["chat template"]
     lines["context"] = f"{facts['context']} tokens"
     lines["each token"] = f"reads {facts['bytes_per_token'] / 1e6:.1f} MB of weights"
     lines["memory"] = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgeinfer import chat, errors, formats
+    from edgeinfer.embedding import Ranked
     from edgeinfer.generate import Chunk, Completion, Timings, Usage
     from edgeinfer.llm import LLM
     from edgeinfer.sampling import SamplingParams
@@ -21,6 +22,7 @@ __all__ = [
     "LLM",
     "Chunk",
     "Completion",
+    "Ranked",
     "SamplingParams",
     "Timings",
     "Tokenizer",
@@ -34,6 +36,7 @@ _HOMES = {
     "LLM": "llm",
     "Chunk": "generate",
     "Completion": "generate",
+    "Ranked": "embedding",
     "SamplingParams": "sampling",
     "Timings": "generate",
     "Tokenizer": "tokenizer",

@@ -9,11 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from edgeinfer.errors import ContextFullError, RequestError
+from edgeinfer.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """`ids` to append to sequence `seq`; the last `outputs` of these positions give logits."""
+    """`ids` to append to sequence `seq`; the last `outputs` of these positions give logits.  1 in plans that pool."""
 
     seq: int
     ids: Sequence[int]
@@ -36,6 +37,9 @@ class Backend(Protocol):
     @property
     def n_vocab(self) -> int: ...
 
+    @property
+    def plan(self) -> Plan: ...
+
     def open(self) -> int:
         """A free sequence, empty.  BackendError if none is free or its K and V do not fit in memory."""
 
@@ -51,7 +55,7 @@ class Backend(Protocol):
         A ring that has forgotten too much gives 0; recurrent states go back to where they were last copied."""
 
     def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
-        """Append the chunks and write logits, float32[outputs, vocab], in chunk order.
+        """Append the chunks and write logits, float32[outputs, vocab], in chunk order; or what else the plan ends in.
 
         RequestError or ContextFullError before anything is changed where the chunks are impossible (`check_step`).
         """
@@ -67,14 +71,26 @@ def check_step(backend: Backend, chunks: Sequence[Chunk], logits: np.ndarray) ->
         raise RequestError(f"a step of {tokens} tokens; must be 1..{backend.n_batch}")
     if len({c.seq for c in chunks}) != len(chunks):
         raise RequestError("a step with two chunks of one sequence")
-    if logits.shape != (outputs, backend.n_vocab) or logits.dtype != np.float32:
-        raise RequestError(f"logits are {logits.dtype}{logits.shape}; must be float32{(outputs, backend.n_vocab)}")
+    width = backend.plan.width
+    if logits.shape != (outputs, width) or logits.dtype != np.float32:
+        raise RequestError(f"logits are {logits.dtype}{logits.shape}; must be float32{(outputs, width)}")
     for chunk in chunks:
         if not (len(chunk.ids) and 0 <= chunk.outputs <= len(chunk.ids)):
             raise RequestError(f"a chunk of {len(chunk.ids)} tokens with {chunk.outputs} outputs")
+        if backend.plan.pooling and chunk.outputs != 1:
+            raise RequestError(f"a chunk with {chunk.outputs} outputs; a plan that pools gives one for each chunk")
+        if backend.length(chunk.seq) and not backend.plan.causal:
+            raise RequestError("a text in several steps; what is not causal must be read in one")
         length = backend.length(chunk.seq) + len(chunk.ids)
         if length > backend.n_ctx:
             raise ContextFullError(f"{length} tokens do not fit into the context of {backend.n_ctx}")
         wrong = [i for i in chunk.ids if not 0 <= i < backend.n_vocab]
         if wrong:
             raise RequestError(f"token {wrong[0]} is not in the vocabulary, 0..{backend.n_vocab - 1}")
+
+
+def segments(ids: Sequence[int], separator: int, count: int) -> np.ndarray:
+    """int[ids]: how many separators lie before each token, at most count - 1."""
+    found = np.asarray(ids) == separator
+    numbers: np.ndarray = np.minimum(np.cumsum(found) - found, count - 1)
+    return numbers

@@ -6,7 +6,7 @@ from edgeinfer import memory
 from edgeinfer.op import Op
 from edgeinfer.plan import Plan
 
-ROWS = ("embed", "positions")  # one row of the table for a token
+ROWS = ("embed", "positions", "segments")  # one row of the table for a token
 
 
 def weight_bytes(plan: Plan) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgeinfer import machine, memory
-from edgeinfer.backend import Chunk, check_step
+from edgeinfer.backend import Chunk, check_step, segments
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.kvcache import KVCache, Layer
 from edgeinfer.lower import Lowering, resolve
@@ -41,7 +41,7 @@ class CpuBackend:
         rows = layout.up(self.n_batch, self.tier.tile_tokens)
         self._slots = [layout.aligned(stride * rows) for stride in lowered.slots]
         self._ropes = [RopeTable(rope, n_ctx) for rope in lowered.ropes]
-        self._step = Step(self.n_batch, n_seq, list(self._cache.groups))
+        self._step = Step(self.n_batch, n_seq, list(self._cache.groups), plan)
         self._scratch(n_threads, rows)
         self._assemble(n_threads)
 
@@ -120,7 +120,7 @@ class CpuBackend:
         for table in self._ropes:
             table.reach(max(length + len(chunk.ids) for chunk, length in zip(chunks, lengths, strict=True)))
         for op, field in self._outs:
-            self._records[op, field : field + 2] = out.ctypes.data, 4 * self.n_vocab
+            self._records[op, field : field + 2] = out.ctypes.data, 4 * self.plan.width
         self._counters[:] = 0
         self._run(sum(len(chunk.ids) for chunk in chunks))
         for chunk, length in zip(chunks, lengths, strict=True):
@@ -145,13 +145,14 @@ class CpuBackend:
 class Step:
     """The record of a step and the arrays it points to."""
 
-    def __init__(self, n_batch: int, n_seq: int, windows: list[int]) -> None:
+    def __init__(self, n_batch: int, n_seq: int, windows: list[int], plan: Plan) -> None:
         self._record = np.zeros(record.OP_FIELDS, np.int64)
-        self._rows = {name: np.zeros(n_batch, np.int64) for name in ("ids", "positions", "picked")}
+        self._rows = {name: np.zeros(n_batch, np.int64) for name in ("ids", "positions", "segments", "picked")}
+        self._segmented = [op.attrs for op in plan.ops if op.kind == "segments"]
         self._spans, self._states = np.zeros((2, n_seq, 2), np.int64)
         self._tables = {window: np.zeros(n_batch, np.int64) for window in windows}
         self.set(spans=self._spans.ctypes.data, states=self._states.ctypes.data)
-        self.set(**{name: rows.ctypes.data for name, rows in self._rows.items()})
+        self.set(**{name: rows.ctypes.data for name, rows in self._rows.items() if name in record.STEP.names})
         self.address = self._record.ctypes.data
 
     def set(self, **numbers: int) -> None:
@@ -173,6 +174,8 @@ class Step:
             stop, more = row + len(chunk.ids), outputs + chunk.outputs
             self._rows["ids"][row:stop] = chunk.ids
             self._rows["positions"][row:stop] = np.arange(length, length + stop - row)
+            for attrs in self._segmented:
+                self._rows["segments"][row:stop] = segments(chunk.ids, attrs["separator"], attrs["count"])
             self._rows["picked"][outputs:more] = np.arange(stop - chunk.outputs, stop)
             self._spans[number] = row, stop - row
             self._states[number] = states.begin(chunk.seq, length, stop - row)

@@ -8,12 +8,13 @@ import threading
 import weakref
 from collections.abc import Iterator
 from collections.abc import Sequence as Items
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
 
 from edgeinfer.backend import Backend, Chunk
 from edgeinfer.errors import BackendError, RequestError
+from edgeinfer.plan import Plan
 
 
 class Sequence:
@@ -71,6 +72,25 @@ class Engine:
             rows = logits[max(start - first, 0) : max(start + len(part) - first, 0)]
             self._step([Chunk(sequence.number, part, len(rows))], rows)
             sequence.held += len(part)
+
+    def encode(self, texts: Items[Items[int]], out: np.ndarray) -> None:
+        """What a plan that pools makes of each text by itself, in one step.
+
+        Fills out, float32[texts, width].  The texts have no more than n_batch tokens together, and there are no more of
+        them than the backend has sequences.
+        """
+        with self._turn(), ExitStack() as opened:
+            chunks = []
+            for ids in texts:
+                number = self._backend.open()
+                opened.callback(self._backend.close_sequence, number)
+                chunks.append(Chunk(number, ids, 1))
+            self._backend.step(chunks, out)
+
+    @property
+    def plan(self) -> Plan:
+        self.check_open()
+        return self._backend.plan
 
     def check_open(self) -> None:
         """RequestError after `close`."""

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -10,17 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from edgeinfer import files, machine, memory
+from edgeinfer import embedding, files, machine, memory
 from edgeinfer import prompt as prompts
 from edgeinfer.backend import Backend
+from edgeinfer.embedding import Ranked, Text
 from edgeinfer.engine import Engine
 from edgeinfer.errors import BackendError, ContextFullError, RequestError
 from edgeinfer.generate import Chunk, Completion, Request, collect, stream
 from edgeinfer.healing import back_up
 from edgeinfer.models import catalog
-from edgeinfer.plan import Plan, trace
+from edgeinfer.plan import Plan, stated_pooling, trace
 from edgeinfer.sampling import SamplingParams, check, stated
 from edgeinfer.tokenizer import Tokenizer
+from edgeinfer.verbs.rows import POOLINGS
 
 BACKENDS = ("cpu", "reference")
 SEQUENCES = 4  # requests that run at once, and conversations whose KV is kept
@@ -75,18 +78,40 @@ class LLM:
         self.n_batch = min(n_batch, self.n_ctx)
         self.tokenizer = Tokenizer.from_gguf(self._file)
         self.sampling = stated(self._file.metadata)
-        self._engine = Engine(self._backend(backend, trace(self._file, self.n_ctx)))
+        self._backend_name = backend
+        self._engines: dict[str, Engine] = {}  # by the plan's pooling: to generate, to embed, to rank
+        self._starting = threading.Lock()
+        self._engine = self._start(trace(self._file, self.n_ctx))
         self.n_vocab = self._engine.n_vocab
 
-    def _backend(self, name: str, plan: Plan) -> Backend:
-        memory.check(plan, self.kv_type, self.n_ctx, self.n_batch)
-        if name == "reference":
+    def _start(self, plan: Plan) -> Engine:
+        self._engines[plan.pooling] = engine = Engine(self._backend(plan))
+        return engine
+
+    def _backend(self, plan: Plan) -> Backend:
+        """Where rows are pooled a text is read in one step, so that this may be as long as the context."""
+        n_batch, sequences = (self.n_ctx, embedding.TEXTS) if plan.pooling else (self.n_batch, SEQUENCES)
+        memory.check(plan, self.kv_type, self.n_ctx, n_batch)
+        if self._backend_name == "reference":
             from edgeinfer.reference import ReferenceBackend
 
-            return ReferenceBackend(plan, self.n_ctx, self.n_batch, SEQUENCES)
+            return ReferenceBackend(plan, self.n_ctx, n_batch, sequences)
         from edgeinfer.cpu import CpuBackend
 
-        return CpuBackend(plan, self.n_ctx, self.n_threads, self.kv_type, self.n_batch, SEQUENCES)
+        return CpuBackend(plan, self.n_ctx, self.n_threads, self.kv_type, n_batch, sequences)
+
+    def _engine_that_pools(self, pooling: str) -> Engine:
+        """Made at first use, and kept."""
+        with self._starting:
+            self._engine.check_open()
+            return self._engines.get(pooling) or self._start(trace(self._file, self.n_ctx, pooling))
+
+    def _check_generates(self) -> None:
+        self._engine.check_open()
+        plan = self._engine.plan
+        if plan.pooling or not plan.causal:
+            what = "rank texts (LLM.rerank)" if plan.pooling == "rank" else "embed texts (LLM.embed)"
+            raise RequestError(f"this {plan.config.arch} model is made to {what}, and cannot generate")
 
     @property
     def metadata(self) -> Mapping[str, object]:
@@ -113,6 +138,7 @@ class LLM:
         RequestError: ids that are not there, or none.  ContextFullError: more than n_ctx.  BackendError: not enough
         memory for the array.
         """
+        self._check_generates()
         ids = prompts.checked(self.tokenizer, ids)
         if not ids:
             raise RequestError("logits of no token ids")
@@ -169,7 +195,7 @@ class LLM:
 
         To end early, close the iterator or drop it.  Errors in arguments are raised by the call itself.
         """
-        self._engine.check_open()
+        self._check_generates()
         ids = prompts.from_prompt(self.tokenizer, prompt)
         self._check_fits(ids, self.n_ctx - 1)
         healed = token_healing and isinstance(prompt, (str, bytes))
@@ -208,15 +234,59 @@ class LLM:
         **sampling: Any,
     ) -> Iterator[Chunk]:
         """`chat` by a Chunk for each token as soon as it is known, as `stream`."""
-        self._engine.check_open()
+        self._check_generates()
         ids = prompts.from_messages(self.tokenizer, self.metadata, messages, tools, self._engine.idle_ids())
         self._check_fits(ids, self.n_ctx - 1)
         settings = self._settings(max_tokens, stop, seed, ignore_eos, sampling)
         return stream(self._engine, self.tokenizer, Request(ids, **settings))
 
+    def embed(
+        self,
+        texts: Sequence[Text],
+        pooling: str | None = None,
+        normalize: bool = True,
+        dimensions: int | None = None,
+    ) -> np.ndarray:
+        """A vector for each text that is near to those of texts alike: float32[texts, dimensions].
+
+        texts: each a text, read with the tokens the model wants around it, or ids, taken as they are.  Prefixes a model
+        was trained with, such as "query: ", are the caller's to write.
+        pooling: how the rows of a text's tokens become one: "mean", "cls" (the first) or "last"; None is as the file
+        says, or where it does not the mean, in a model that generates the last.
+        normalize: vectors have length 1.  dimensions: only so many, the first ones, which models trained for it allow;
+        None is all.
+
+        RequestError: an argument, no texts, or a model made to rank where no pooling is given.  ContextFullError: a
+        text of more tokens than n_ctx.  BackendError: numbers that are not finite, or not enough memory.
+        """
+        if pooling not in (None, *POOLINGS):
+            raise RequestError(f"pooling is {pooling!r}; must be one of {', '.join(POOLINGS)}")
+        self._engine.check_open()
+        pooling = pooling or stated_pooling(self._file, self._engine.plan.causal)
+        if pooling == "rank":
+            raise RequestError("this model is made to rank texts (LLM.rerank); give a pooling to embed with it anyway")
+        ids = embedding.encode_texts(self.tokenizer, texts)
+        rows = embedding.run(self._engine_that_pools(pooling), ids, self.n_batch)
+        return embedding.shaped(rows, dimensions, normalize)
+
+    def rerank(self, query: str, documents: Sequence[str]) -> list[Ranked]:
+        """The documents by how well they answer the query, the best first; those with equal scores keep their order.
+
+        A score is what the model's classifier gives: any number, or with Qwen3 the probability of "yes".
+
+        RequestError: an argument, or a model without a classifier.  All else as `embed`.
+        """
+        engine = self._engine_that_pools("rank")
+        pairs = embedding.encode_pairs(self.tokenizer, self._file, query, documents)
+        scores = embedding.run(engine, pairs, self.n_batch)[:, 0]
+        order = np.argsort(-scores, kind="stable")
+        return [Ranked(int(index), float(scores[index])) for index in order]
+
     def close(self) -> None:
         """Give back memory and threads, once the step that runs has ended.  Requests under way raise RequestError."""
-        self._engine.close()
+        with self._starting:
+            for engine in self._engines.values():
+                engine.close()
         self._file.close()
 
     def __enter__(self) -> "LLM":

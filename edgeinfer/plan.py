@@ -13,43 +13,97 @@ from collections.abc import Mapping
 from edgeinfer import config as model_config
 from edgeinfer import models
 from edgeinfer.config import ModelConfig
-from edgeinfer.errors import FormatError
+from edgeinfer.errors import FormatError, RequestError
 from edgeinfer.formats.gguf import GgufFile, Tensor
 from edgeinfer.op import Op, Value
 from edgeinfer.verbs.blocks import Builder
 
-__all__ = ["Builder", "Op", "Plan", "Value", "trace"]
+__all__ = ["Builder", "Op", "Plan", "Value", "stated_pooling", "trace"]
+
+POOLING_TYPES = {0: "", 1: "mean", 2: "cls", 3: "last", 4: "rank"}  # by the number in the key pooling_type
+CLASSIFIER = ("cls", "cls.norm", "cls.output")  # tensors of what ranks
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """`ops` in order of execution, the last one's out the logits; `tensors` are the ones that the ops name."""
+    """`ops` in order of execution; `tensors` are the ones that the ops name.
+
+    The last op's out is the logits of the rows wanted, or, with a `pooling`, one row for each sequence of a step: an
+    embedding, or a score if it is "rank".
+    """
 
     ops: tuple[Op, ...]
     config: ModelConfig
     tensors: Mapping[str, Tensor]
+    pooling: str = ""
+
+    @property
+    def width(self) -> int:
+        """Of the last op's out."""
+        return self.ops[-1].out.width
+
+    @property
+    def causal(self) -> bool:
+        """Whether no token depends on those that follow it; if not, a text is to be read in one step."""
+        return all(op.attrs["causal"] for op in self.ops if op.kind == "attend")
 
 
-def trace(file: GgufFile, n_ctx: int | None = None) -> Plan:
+def trace(file: GgufFile, n_ctx: int | None = None, pooling: str | None = None) -> Plan:
     """The plan of the model in `file`.
 
     `n_ctx` is the context of the run in tokens (the model's own if None); it selects LongRoPE's factors and nothing
-    else.  FormatError where keys or tensors are missing or do not fit together, UnsupportedError where the architecture
-    or a tensor's type is not known.
+    else.  `pooling` has the plan end in embeddings pooled so, one of POOLINGS, or in scores, "rank"; None is what the
+    model is made for.  FormatError where keys or tensors are missing or do not fit together, UnsupportedError where the
+    architecture or a tensor's type is not known, RequestError where a model without a classifier is to rank.
     """
     keys = model_config.keys_of(file)
     forward = models.find(keys.arch)
     config = model_config.read(file)
     _check_layers(config, file.tensors)
-    b = Builder(config, keys, config.context if n_ctx is None else n_ctx)
+    b = Builder(config, keys, config.context if n_ctx is None else n_ctx, pools=pooling is not None)
     try:
-        logits = forward(b)
+        out = forward(b)
+        if pooling is None:
+            pooling = stated_pooling(file, causal=False) if b.hidden is None else ""
+        out = _tail(b, out if b.hidden is None else b.hidden, pooling) if pooling else _without_classifier(b, out)
     except ArithmeticError as error:  # such as a division by a count of 0
         raise FormatError(f"no {config.arch} model can have the numbers this file states: {error}") from None
     b.finish()
-    if logits != b.ops[-1].out or logits.width != config.vocab:
+    if out != b.ops[-1].out or not (pooling or out.width == config.vocab):
         raise AssertionError(f"the file of {config.arch} in models/ must end with the logits, {config.vocab} wide")
-    return Plan(tuple(b.ops), config, {name: file.tensors[name] for op in b.ops for name in op.weights})
+    return Plan(tuple(b.ops), config, {name: file.tensors[name] for op in b.ops for name in op.weights}, pooling)
+
+
+def stated_pooling(file: GgufFile, causal: bool) -> str:
+    """How the rows of a text become one, as the file says: one of POOLINGS, or "rank" where it is made to rank.
+
+    Where it does not say: the last row in a causal model, for no other has seen the whole text; else the mean.
+    """
+    default = "last" if causal else "mean"
+    key = f"{file.get('general.architecture', str)}.pooling_type"
+    number = file.get(key, int, 0)
+    if number not in POOLING_TYPES:
+        raise FormatError(f"{key} is {number}, known are: {list(POOLING_TYPES)}")
+    return POOLING_TYPES[number] or default
+
+
+def _tail(b: Builder, hidden: Value, pooling: str) -> Value:
+    """From the rows before any output matrix to one row for each text."""
+    del b.ops[hidden.id + 1 :]
+    if pooling == "rank":
+        rank = models.part(b.keys.arch, "rank")
+        if rank is None or not any(map(b.has, CLASSIFIER)):
+            raise RequestError(f"this {b.keys.arch} model has no classifier, cls or cls.output, to rank with")
+        return rank(b, hidden)
+    row = _without_classifier(b, b.pool(hidden, pooling))
+    project = models.part(b.keys.arch, "project")
+    return row if project is None else project(b, row)
+
+
+def _without_classifier(b: Builder, out: Value) -> Value:
+    if models.part(b.keys.arch, "rank"):
+        b.ignore(*CLASSIFIER)
+    return out
 
 
 def _check_layers(config: ModelConfig, tensors: Mapping[str, Tensor]) -> None:

@@ -22,7 +22,7 @@ class ReferenceBackend:
     def __init__(self, plan: Plan, n_ctx: int, n_batch: int, n_seq: int) -> None:
         self.n_ctx, self.n_batch, self.n_seq = n_ctx, n_batch, n_seq
         self.n_vocab = plan.config.vocab
-        self._ops = plan.ops
+        self.plan = plan
         self._weights = Weights(plan.tensors)
         self._held: dict[int, Held] = {}
 
@@ -56,11 +56,11 @@ class ReferenceBackend:
         step = Step(self._weights, chunks, [self._of(chunk.seq) for chunk in chunks])
         values: dict[int, Array] = {}
         with np.errstate(invalid="ignore", over="ignore"):  # weights that are not finite give logits that are not
-            for op in self._ops:
+            for op in self.plan.ops:
                 values[op.out.id] = OPS[op.kind](op, step, *(values[x.id] for x in op.ins))
         for chunk, held in zip(chunks, step.held, strict=True):
             held.length += len(chunk.ids)
-        logits[:] = values[self._ops[-1].out.id]
+        logits[:] = values[self.plan.ops[-1].out.id]
 
     def _of(self, seq: int) -> Held:
         if seq not in self._held:

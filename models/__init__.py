@@ -1,8 +1,9 @@
 """The architectures, one file each, found by the name that GGUF gives them in general.architecture.
 
-Such a file has one function, `forward(b: Builder) -> Value`: the maths from token ids to logits over the verbs of
-`edgeinfer.plan.Builder`.  Its name has _ where GGUF's has -.  An architecture that is another by a second name is a
-file with nothing but the import.
+Such a file has a function `forward(b: Builder) -> Value`: the maths from token ids to logits, or in encoders to a row
+for each token, over the verbs of `edgeinfer.plan.Builder`.  Beside it there may be `project(b, row)`, from a text's
+pooled row to its embedding, and `rank(b, rows)`, from the rows of a query and a document to a score.  The file's name
+has _ where GGUF's has -.  An architecture that is another by a second name is a file with nothing but the import.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from edgeinfer.errors import UnsupportedError
@@ -28,10 +30,20 @@ def names() -> list[str]:
 
 def find(arch: str) -> Callable[[Builder], Value]:
     """The forward function of `arch`; imports its file only."""
+    forward: Callable[[Builder], Value] = _file(arch).forward
+    return forward
+
+
+def part(arch: str, name: str) -> Callable[[Builder, Value], Value] | None:
+    """`project` or `rank` of `arch`; None where its file has no such function."""
+    found: Callable[[Builder, Value], Value] | None = getattr(_file(arch), name, None)
+    return found
+
+
+def _file(arch: str) -> ModuleType:
     name, known = arch.replace("-", "_"), names()
     if name not in known:
         closest = ", ".join(difflib.get_close_matches(name, known, n=4, cutoff=0.4))
         hint = f"; the closest are: {closest}" if closest else ""
         raise UnsupportedError(f"architecture {arch!r} is none of the {len(known)} that are supported{hint}")
-    forward: Callable[[Builder], Value] = importlib.import_module(f"{__name__}.{name}").forward
-    return forward
+    return importlib.import_module(f"{__name__}.{name}")

@@ -44,6 +44,18 @@ def gelu(e: Emitter, x: Value) -> Value:
     return x * sigmoid(e, x * (x * x * 0.044715 + 1.0) * (2 * 0.7978845608028654))
 
 
+def gelu_erf(e: Emitter, x: Value) -> Value:
+    """x * Phi(x) = max(x, 0) - |x| * Phi(-|x|), the tail by formula 7.1.26 of Abramowitz and Stegun, to 1e-7."""
+    away = e.size(x)
+    away = e.select(away < 20.0, away, 20.0)  # where the tail is 0; infinity times it would be NaN
+    t = e.const(x.kind, 1.0) / (away * (0.3275911 * 0.5**0.5) + 1.0)
+    series = e.const(x.kind, 1.061405429)
+    for factor in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        series = e.fma(series, t, e.const(x.kind, factor))
+    tail: Value = series * t * e.exp(x * x * -0.5) * 0.5
+    return relu(e, x) - tail * away
+
+
 def silu(e: Emitter, x: Value) -> Value:
     return x * sigmoid(e, x)
 
@@ -67,6 +79,7 @@ def softplus(e: Emitter, x: Value) -> Value:
 ACTIVATIONS: dict[str, Formula] = {
     "silu": silu,
     "gelu": gelu,
+    "gelu_erf": gelu_erf,
     "relu": relu,
     "relu2": lambda e, x: relu(e, x) * relu(e, x),
     "sigmoid": sigmoid,
@@ -117,7 +130,7 @@ KERNELS = {
     "activate.xielu": unary(xielu),
     "gated.oss": elementwise(ELEMENTWISE, lambda e, r, v: oss(e, v[0], v[1])),
     **{f"activate.{name}": unary(lambda e, r, x, act=act: act(e, x)) for name, act in ACTIVATIONS.items()},
-    **{f"gated.{name}": gated(ACTIVATIONS[name]) for name in ("silu", "gelu", "relu")},
+    **{f"gated.{name}": gated(ACTIVATIONS[name]) for name in ("silu", "gelu", "gelu_erf", "relu")},
 }
 
 

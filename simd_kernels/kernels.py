@@ -43,6 +43,7 @@ def table() -> dict[str, tuple[int, Body]]:
         "dot": norms.dot,
         "sparsify": norms.sparsify,
         "outputs": rows.outputs,
+        "pool": rows.pool,
         "copy": rows.copy,
         "quantise": activation.quantise(False),
         "quantise.fine": activation.quantise(True),

@@ -68,6 +68,7 @@ GROUPED = operation(*XY, "y", "y_stride", "size", "groups")  # y f32[groups]
 # Of each group `width` numbers; groups lie so many bytes apart.
 COPY = operation(*XY, "width", "groups", "x_group", "out_group")
 OUTPUTS = operation(*XY, "width")
+POOL = operation(*XY, "width", "most", "from_end")  # at most so many of a chunk's rows, its first or (1) its last
 QUANTISE = operation(*XY, "width", "groups")  # groups of `width` numbers side by side, quantised on their own
 # table f32[positions][2][pairs]: cosines, then sines
 ROPE = operation(*XY, "heads", "head_dim", "start", "pairs", "table")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from edgeinfer.simd_kernels.emit import F32, I64, Emitter, Value, vec
-from edgeinfer.simd_kernels.record import COPY, OUTPUTS, STEP
+from edgeinfer.simd_kernels.record import COPY, OUTPUTS, POOL, STEP
 
 WIDE = vec(F32, 16)
 
@@ -51,6 +51,25 @@ def outputs(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -
         source = r.x + e.field(s.picked + row * 8, 0) * r.x_stride
         out = r.out + row * r.out_stride
         sweep(e, r.width, lambda k, mask: put(e, get(e, source + k * 4, mask), out + k * 4, mask))
+
+
+def pool(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+    """Row i of out = mean of rows of the i-th chunk."""
+    r, s = POOL.read(e, op), STEP.read(e, step)
+    with my_rows(e, op, thread, threads) as row:
+        count = e.field(s.spans + row * 16, 1)
+        rows = e.least(count, r.most)
+        first = e.field(s.spans + row * 16, 0) + (count - rows) * r.from_end
+        source, out = r.x + first * r.x_stride, r.out + row * r.out_stride
+        share = e.splat(e.const(F32, 1.0) / e.to_float(rows), 16)
+
+        def one(k: Value, mask: Value | None) -> None:
+            total = e.var(WIDE)
+            with e.loop(0, rows) as i:
+                total.set(total.get() + get(e, source + i * r.x_stride + k * 4, mask))
+            put(e, total.get() * share, out + k * 4, mask)
+
+        sweep(e, r.width, one)
 
 
 def copy(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:

@@ -8,6 +8,7 @@ from edgeinfer.config import read
 from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats import gguf
 from tests import tiny
+from tests.models import encoders
 
 LAYER = "norm linear linear linear rope rope attend linear add norm linear linear gated linear add".split()
 
@@ -154,6 +155,27 @@ def test_verbs_refuse_widths_that_do_not_fit(tmp_path):
         for wrong in (lambda: b.add(x, wide), lambda: b.split(x, 60, 5), lambda: b.attend(x, wide, x, 0)):
             with pytest.raises(FormatError, match="do not fit together"):
                 wrong()
+
+
+def test_a_plan_that_pools_ends_before_the_output_matrix(tmp_path):
+    path = tiny.write(tmp_path / "m.gguf", "gemma3", edit=lambda keys, _: keys.update({"gemma3.pooling_type": 1}))
+    with gguf.open(path) as file:
+        whole, pooled = plan.trace(file), plan.trace(file, pooling="mean")
+        assert plan.stated_pooling(file, causal=True) == "mean"
+    assert (whole.pooling, pooled.pooling, whole.width, pooled.width) == ("", "mean", tiny.VOCAB, 64)
+    assert [op.kind for op in pooled.ops if op.kind in ("outputs", "pool")] == ["pool"] == [pooled.ops[-1].kind]
+    assert "output.weight" in whole.tensors and "output.weight" not in pooled.tensors
+    assert whole.causal and pooled.causal
+
+
+def test_an_encoder_ends_as_its_file_says(tmp_path):
+    for name, pooling, width in (("bert", "cls", 32), ("xlm-r", "rank", 1), ("gemma-embedding", "mean", 32)):
+        with gguf.open(encoders.CASES[name].write(tmp_path / "m.gguf")) as file:
+            traced = plan.trace(file)
+            assert (traced.pooling, traced.width, traced.causal) == (pooling, width, False)
+            if name != "gemma-embedding":
+                assert "cls.weight" in plan.trace(file, pooling="rank").tensors
+                assert "cls.weight" not in plan.trace(file, pooling="mean").tensors
 
 
 BAD = """unknown-architecture no-architecture no-head_count no-rms-eps block_count-string block_count-huge block_count-1

@@ -59,7 +59,7 @@ def write(
     by_name = {"": types} if isinstance(types, str) else dict(types)
     base = K_SHAPE if any(GgmlType[kind].block > 32 for kind in by_name.values()) else PLAIN_SHAPE
     sizes = {"context": 256, "window": 8} | base | ARCH_SHAPE[arch] | shape
-    keys = _keys(arch, sizes) | {"bpe": _bpe, "spm": _spm}[vocab]()
+    keys = _keys(arch, sizes) | {"bpe": bpe, "spm": spm}[vocab]()
     tensors: Tensors = {}
     for name, dims in _tensors(arch, sizes, tied, arch == "qwen2" if bias is None else bias).items():
         stem = name.removesuffix(".weight").split(".")[-1]
@@ -68,7 +68,7 @@ def write(
         tensors[name] = (_values(rng, name, dims, tied), kind)
     if edit:
         edit(keys, tensors)
-    _save(pathlib.Path(path), keys, tensors, seed)
+    save(pathlib.Path(path), keys, tensors, seed)
     return pathlib.Path(path)
 
 
@@ -118,7 +118,7 @@ def _tensors(arch: str, s: Mapping[str, int], tied: bool, bias: bool) -> dict[st
     return tensors
 
 
-def _bpe() -> Keys:
+def bpe() -> Keys:
     """All bytes, 41 merges and 3 control tokens: <|endoftext|> 297, <|im_start|> 298, <|im_end|> 299."""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]  # bytes that GPT-2 shows as themselves
     hidden = [byte for byte in range(256) if byte not in shown]
@@ -135,7 +135,7 @@ def _bpe() -> Keys:
     }
 
 
-def _spm() -> Keys:
+def spm() -> Keys:
     """<unk>, <s> 1, </s> 2, all bytes, then 41 pieces."""
     return {
         "tokenizer.ggml.model": "llama",
@@ -179,7 +179,8 @@ def encode(x: np.ndarray, kind: str, seed: int = 0) -> np.ndarray:
     return blocks.reshape(len(x), -1)
 
 
-def _save(path: pathlib.Path, keys: Keys, tensors: Tensors, seed: int) -> None:
+def save(path: pathlib.Path, keys: Keys, tensors: Tensors, seed: int = 0) -> None:
+    """Write these keys, general.architecture among them, and tensors."""
     writer = gguf.GGUFWriter(path, keys.pop("general.architecture"))
     for key, value in keys.items():
         kind = gguf.GGUFValueType.get_type(value)

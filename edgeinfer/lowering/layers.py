@@ -9,6 +9,8 @@ from edgeinfer.lowering.nodes import Buffer, Nodes
 from edgeinfer.plan import Op
 from edgeinfer.simd_kernels import layout, record
 
+MOST = 2**31  # rows: all of a chunk
+
 
 class Layers(Nodes):
     """A method for each op kind."""
@@ -18,6 +20,9 @@ class Layers(Nodes):
 
     def positions(self, op: Op) -> None:
         self.table(op, "positions", 1.0)
+
+    def segments(self, op: Op) -> None:
+        self.table(op, "segments", 1.0)
 
     def table(self, op: Op, numbers: str, scale: float) -> None:
         """Rows of a table by the numbers the step has for its tokens."""
@@ -100,3 +105,10 @@ class Layers(Nodes):
     def outputs(self, op: Op) -> None:
         self.rows = "outputs"
         self.emit(op, "outputs", record.OUTPUTS, {"width": op.out.width}, {"x": self.value(op, 0)}, alone=False)
+
+    def pool(self, op: Op) -> None:
+        """A sequence gives one row, and its chunk has one output: there are as many of both."""
+        self.rows = "outputs"
+        fields = {"width": op.out.width, "most": MOST if op.attrs["pooling"] == "mean" else 1}
+        fields["from_end"] = int(op.attrs["pooling"] == "last")
+        self.emit(op, "pool", record.POOL, fields, {"x": self.value(op, 0)}, alone=False)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from edgeinfer import backend
 from edgeinfer.op import Op
 from edgeinfer.reference_ops.step import Array, Step, groups, parts
 
@@ -17,6 +18,11 @@ def embed(op: Op, step: Step) -> Array:
 
 def positions(op: Op, step: Step) -> Array:
     return step.weights.rows(op.weights[0], step.positions().tolist())
+
+
+def segments(op: Op, step: Step) -> Array:
+    each = [backend.segments(chunk.ids, op.attrs["separator"], op.attrs["count"]) for chunk in step.chunks]
+    return step.weights.rows(op.weights[0], np.concatenate(each).tolist())
 
 
 def norm(op: Op, step: Step, x: Array) -> Array:
@@ -94,6 +100,13 @@ def gelu(x: Array) -> Array:
     """The tanh form of https://arxiv.org/abs/1606.08415."""
     tanh: Array = np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3))
     return np.float32(0.5) * x * (1 + tanh)
+
+
+def gelu_erf(x: Array) -> Array:
+    """x * Phi(x), exactly."""
+    erf = np.vectorize(math.erf, otypes=[np.float32])
+    y: Array = np.float32(0.5) * x * (1 + erf(x * np.float32(math.sqrt(0.5))))
+    return y
 
 
 def relu(x: Array) -> Array:
@@ -175,12 +188,18 @@ def outputs(op: Op, step: Step, x: Array) -> Array:
     return np.concatenate([x[s.stop - c.outputs : s.stop] for c, s in zip(step.chunks, step.slices(), strict=True)])
 
 
-FUNCTIONS = (silu, gelu, relu, relu2, sigmoid, softplus, xielu)
+def pool(op: Op, step: Step, x: Array) -> Array:
+    """One row for each chunk."""
+    one = {"mean": lambda rows: rows.mean(axis=0), "cls": lambda rows: rows[0], "last": lambda rows: rows[-1]}
+    return np.stack([one[op.attrs["pooling"]](x[rows]) for rows in step.slices()])
+
+
+FUNCTIONS = (silu, gelu, gelu_erf, relu, relu2, sigmoid, softplus, xielu)
 ACTIVATIONS: dict[str, Callable[..., Array]] = {f.__name__: f for f in FUNCTIONS} | {
     "tanh": np.tanh,
     "exp": np.exp,
     "sqrt": np.sqrt,
 }
-LAYERS = (embed, positions, norm, layer_norm, l2_norm, linear, head_linear, activate, gated, outputs)
+LAYERS = (embed, positions, segments, norm, layer_norm, l2_norm, linear, head_linear, activate, gated, outputs, pool)
 ARITHMETIC = (split, join, repeat, add, mul, plus, times, dot, sparsify, scale, clamp, softcap)
 OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (*LAYERS, *ARITHMETIC)}

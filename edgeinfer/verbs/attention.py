@@ -22,6 +22,7 @@ class Scores:
 
 
 PLAIN = Scores()
+BOTH_WAYS = Scores(causal=False)
 
 
 class Attention(Tracer):

@@ -25,13 +25,14 @@ class Builder(Rows, Attention, Experts, Recurrence):
         """RMS norm of each head of key_dim, all with the same weights."""
         return self.norm(x, name, self.config.key_dim)
 
-    def sliding(self, period: int = 0) -> tuple[bool, ...]:
-        """Which layers have a sliding window, as the file says or, where it does not, all but each `period`-th."""
+    def sliding(self, period: int = 0, first: bool = False) -> tuple[bool, ...]:
+        """Which layers have a sliding window, as the file says or, where it does not, all but each `period`-th: the
+        last of each period, or its `first`."""
         key, layers = "attention.sliding_window_pattern", self.config.layers
         if self.keys.has(key) and not isinstance(self.keys.file.metadata[f"{self.keys.arch}.{key}"], int):
             return self.keys.flags(key, layers)
         period = self.keys.integer(key, period, least=0)
-        return tuple(period == 0 or (layer + 1) % period != 0 for layer in range(layers))
+        return tuple(period == 0 or (layer + (not first)) % period != 0 for layer in range(layers))
 
     def shared_kv(self, layer: int, own: int, kinds: tuple[bool, ...]) -> int | None:
         """The layer whose K and V `layer` reads: None for its own, which the first `own` layers have; for the others
@@ -156,6 +157,7 @@ class Builder(Rows, Attention, Experts, Recurrence):
 
     def unembed(self, h: Value) -> Value:
         """Output matrix, which is the token embedding where the file has no other."""
+        self.hidden = h
         return self.linear(h, "output" if self.has("output") else "token_embd", self.config.vocab)
 
     def logits(self, x: Value) -> Value:

@@ -8,8 +8,10 @@ from edgeinfer.errors import UnsupportedError
 from edgeinfer.op import Value
 from edgeinfer.verbs.tracer import Tracer, expect
 
-GATES = ("silu", "gelu", "relu", "oss")
-ACTIVATIONS = ("silu", "gelu", "relu", "relu2", "sigmoid", "tanh", "softplus", "exp", "sqrt", "xielu")
+GATES = ("silu", "gelu", "gelu_erf", "relu", "oss")
+POOLINGS = ("mean", "cls", "last")
+BERT_SEPARATOR = 102  # where the file names none
+ACTIVATIONS = ("silu", "gelu", "gelu_erf", "relu", "relu2", "sigmoid", "tanh", "softplus", "exp", "sqrt", "xielu")
 
 
 class Rows(Tracer):
@@ -25,6 +27,18 @@ class Rows(Tracer):
         if self.n_ctx > self.config.context:
             raise UnsupportedError(f"{name} has {self.config.context} positions, fewer than a context of {self.n_ctx}")
         return self._emit("positions", self.config.dim, (), self._weight(name, self.config.context, self.config.dim))
+
+    def segments(self, name: str) -> Value:
+        """Rows of a table by the number of the text a token is in: 0, or 1 in the second text of a pair.
+
+        The second begins behind the first [SEP]; other tokenizers than BERT's own tell no texts apart.
+        """
+        file = self.keys.file
+        tells = file.get("tokenizer.ggml.model", str) == "bert"
+        separator = file.get("tokenizer.ggml.seperator_token_id", int, BERT_SEPARATOR) if tells else -1
+        count = file.get("tokenizer.ggml.token_type_count", int)
+        table = self._weight(name, count, self.config.dim)
+        return self._emit("segments", self.config.dim, (), table, separator=separator, count=count)
 
     def norm(self, x: Value, name: str | None = None, size: int | None = None, eps: float | None = None) -> Value:
         """RMS norm of each group of `size` columns, or of the row: x / sqrt(mean(x^2) + eps) * w."""
@@ -75,7 +89,8 @@ class Rows(Tracer):
         return self._emit("repeat", times * x.width, (x,), times=times, size=size)
 
     def activate(self, x: Value, act: str, **constants: float) -> Value:
-        """act(x), one of ACTIVATIONS; "gelu" is in its tanh form, "relu2" relu(x)^2; "xielu" has constants."""
+        """act(x), one of ACTIVATIONS; "gelu" is in its tanh form, "gelu_erf" exact, "relu2" relu(x)^2; "xielu" has
+        constants."""
         expect(act in ACTIVATIONS, f"activation {act}")
         attrs: dict[str, Any] = {"act": act, **constants}
         return self._emit("activate", x.width, (x,), **attrs)
@@ -124,8 +139,13 @@ class Rows(Tracer):
         return self._emit("softcap", x.width, (x,), cap=cap) if cap else x
 
     def outputs(self, x: Value) -> Value:
-        """Only the rows that need logits."""
-        return self._emit("outputs", x.width, (x,))
+        """Only the rows that need logits; all where they are to be pooled."""
+        return x if self.pools else self._emit("outputs", x.width, (x,))
+
+    def pool(self, x: Value, kind: str) -> Value:
+        """One row for each sequence of the step: the mean of its rows, its first (cls) or its last."""
+        expect(kind in POOLINGS, f"pooling {kind}")
+        return self._emit("pool", x.width, (x,), pooling=kind)
 
     def _norm(self, kind: str, x: Value, name: str | None, size: int | None, eps: float | None) -> Value:
         """A norm's weights are one vector for all groups or one for each."""

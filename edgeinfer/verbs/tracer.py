@@ -15,13 +15,16 @@ from edgeinfer.op import Op, Value
 class Tracer:
     """Tensor names are given without ending, and inside `layers()` without `blk.N.`: "attn_q" is blk.3.attn_q.weight.
 
-    `config` is that of the whole model, inside `layers()` that of the layer.
+    `config` is that of the whole model, inside `layers()` that of the layer.  `pools`: all rows are wanted, to be
+    pooled in the end.
     """
 
-    def __init__(self, config: ModelConfig, keys: Keys, n_ctx: int) -> None:
+    def __init__(self, config: ModelConfig, keys: Keys, n_ctx: int, pools: bool = False) -> None:
         self.config = config
         self.keys = keys
         self.n_ctx = n_ctx
+        self.pools = pools
+        self.hidden: Value | None = None  # what the output matrix makes logits of, once it does
         self.ops: list[Op] = []
         self._tensors = keys.file.tensors
         self._prefix = ""
@@ -47,9 +50,9 @@ class Tracer:
         return self._full(f"{name}.{ending}") in self._tensors
 
     def ignore(self, *names: str) -> None:
-        """These tensors may be there, but nothing depends on them."""
+        """These tensors, and their biases, may be there, but nothing depends on them."""
         for name in names:
-            self._full(f"{name}.weight")
+            self._known.update(f"{self._prefix}{name}.{ending}" for ending in ("weight", "bias"))
 
     def finish(self) -> None:
         """Raise FormatError for tensors that are missing, UnsupportedError for those that would be left out."""

@@ -5,6 +5,7 @@ import json
 from edgeinfer import memory, plan
 from edgeinfer.formats import gguf
 from tests import markov, tiny
+from tests.models import encoders
 
 
 def test_the_facts_of_a_file(edgeinfer, tmp_path):
@@ -25,6 +26,13 @@ def test_memory_is_that_of_the_context_asked_for(edgeinfer, tmp_path):
     for arguments, n_ctx, kv_type in [([], 256, "f16"), (["--ctx", "64", "--kv-type", "f32"], 64, "f32")]:
         need = json.loads(edgeinfer("show", path, "--json", *arguments).stdout)["memory"]
         assert (need["context"], need["kv_bytes"]) == (n_ctx, memory.kv_bytes(traced, kv_type, n_ctx, 512))
+
+
+def test_what_an_encoder_is_made_to_do(edgeinfer, tmp_path):
+    for name, made_to in (("bert", "to        embed texts (cls pooling)"), ("xlm-r", "to        rank texts")):
+        shown = edgeinfer("show", encoders.CASES[name].write(tmp_path / "m.gguf")).stdout
+        lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
+        assert lines["made"] == made_to and "chat" not in lines
 
 
 def test_the_facts_in_words(edgeinfer, tmp_path):

@@ -42,3 +42,8 @@ def test_a_near_miss_is_told_the_closest():
 
 def test_hyphens_of_the_name_are_underscores_of_the_file():
     assert models.find("command-r").__module__.endswith("command_r")
+
+
+def test_parts_beside_forward_are_found_where_there_are_any():
+    assert models.part("gemma-embedding", "project") and models.part("qwen3", "rank")
+    assert models.part("llama", "rank") is None

@@ -93,6 +93,7 @@ def test_join_and_repeat():
 ACTIVATIONS = {
     "silu": (1, 1 / (1 + math.exp(-1))),
     "gelu": (1, 0.841191990608),
+    "gelu_erf": (1, 0.841344746069),
     "relu": (-2, 0),
     "relu2": (3, 9),
     "sigmoid": (0, 0.5),
@@ -134,3 +135,17 @@ def test_arithmetic():
 def test_sparsify_keeps_what_lies_far_above_the_mean():
     # mean 2, deviation of four numbers with one degree of freedom less: 2
     assert run("sparsify", [[1, 1, 1, 5]], deviations=0.5) == [[0, 0, 0, 2]]
+
+
+def test_pooling_makes_one_row_of_each_chunk():
+    x, chunks = [[1, 8], [3, 4], [5, 0], [7, 7]], ((3, 1), (1, 1))
+    assert run("pool", x, chunks=chunks, pooling="mean") == [[3, 4], [7, 7]]
+    assert run("pool", x, chunks=chunks, pooling="cls") == [[1, 8], [7, 7]]
+    assert run("pool", x, chunks=chunks, pooling="last") == [[5, 0], [7, 7]]
+
+
+def test_segments_begin_behind_the_separator():
+    table = [[5.0, 6.0], [7.0, 8.0]]
+    rows = run("segments", weights=[table], width=2, chunks=((4, 1), (3, 1)), separator=1, count=2)  # ids 0, 1, 2 ...
+    assert rows == [table[0], table[0], table[1], table[1], table[0], table[0], table[1]]
+    assert run("segments", weights=[table[:1]], width=2, chunks=((3, 1),), separator=1, count=1) == [table[0]] * 3

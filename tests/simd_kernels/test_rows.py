@@ -44,6 +44,13 @@ def gelu(x):
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+def gelu_erf(x):
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x * math.sqrt(0.5)))
+
+
+GATES = [("gated.silu", silu), ("gated.gelu", gelu), ("gated.gelu_erf", gelu_erf)]
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("rows, threads", ROWS)
 def test_add(kernels, width, rows, threads):
@@ -53,7 +60,7 @@ def test_add(kernels, width, rows, threads):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name, act", [("gated.silu", silu), ("gated.gelu", gelu)])
+@pytest.mark.parametrize("name, act", GATES)
 def test_gated(kernels, width, name, act):
     x, y = numbers(2, 3, width)
     x = x * 4
@@ -61,7 +68,7 @@ def test_gated(kernels, width, name, act):
     assert close(got, act(x.astype(np.float64)) * y, 2e-6).all()
 
 
-@pytest.mark.parametrize("name, act", [("gated.silu", silu), ("gated.gelu", gelu)])
+@pytest.mark.parametrize("name, act", GATES)
 def test_activations_far_out_and_not_finite(kernels, name, act):
     x = np.array([[-1e4, -200, -100, -88, -20, 20, 88, 200, 1e9, 0, -0.0, np.nan, np.inf]], np.float32)
     got = rowwise(kernels, name, record.ELEMENTWISE, x, y=np.ones_like(x))[0]
@@ -247,3 +254,23 @@ def test_rope(kernels, adjacent, head_dim, pairs, heads, threads):
 def test_the_twins_of_activations_are_the_references():
     x = numbers(1, 100)[0]
     assert close(silu(x), reference.silu(x)).all() and close(gelu(x), reference.gelu(x)).all()
+
+
+def test_the_exact_gelu_is_near_to_both_sides(kernels):
+    x = np.linspace(-9, 9, 6001, dtype=np.float32)[None]
+    got = rowwise(kernels, "activate.gelu_erf", record.UNARY, x)
+    assert np.abs(got - gelu_erf(x.astype(np.float64))).max() <= 5e-7
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("most, from_end", [(2**31, 0), (1, 0), (1, 1)])
+def test_pooling(kernels, width, most, from_end):
+    counts = [1, 5, 2, 17]
+    ends = np.cumsum(counts)
+    x = numbers(sum(counts), width)
+    spans = guarded(np.stack([ends - counts, counts], axis=1))
+    step = write(record.STEP, spans=spans)
+    got = rowwise(kernels, "pool", record.POOL, x, len(counts), 3, step, most=most, from_end=from_end)
+    chunks = np.split(x, ends[:-1])
+    want = [rows.mean(axis=0) if most > 1 else rows[-1] if from_end else rows[0] for rows in chunks]
+    assert close(got, np.array(want)).all() and (most > 1 or (got == want).all())

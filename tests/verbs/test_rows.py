@@ -74,3 +74,33 @@ def test_widths_that_do_not_fit_are_named(builder, wrong):
     b = builder()
     with pytest.raises(FormatError, match="do not fit together"):
         wrong(b, b.embed())
+
+
+def test_segments_are_told_apart_by_bert_s_separator_alone(builder, tensors):
+    def edit(model, **more):
+        def change(keys, held):
+            tensors(types__weight=(2, 64))(keys, held)
+            keys.update({"tokenizer.ggml.model": model, "tokenizer.ggml.token_type_count": 2} | more)
+
+        return change
+
+    for change, separator in (
+        (edit("bert"), 102),
+        (edit("bert", **{"tokenizer.ggml.seperator_token_id": 7}), 7),
+        (edit("t5", **{"tokenizer.ggml.seperator_token_id": 7}), -1),
+    ):
+        b = builder(change)
+        assert b.segments("types").width == 64
+        assert b.ops[-1].attrs == {"separator": separator, "count": 2}
+    with pytest.raises(FormatError, match="tensor types.weight is 2 x 64, must be 3 x 64"):
+        builder(edit("bert", **{"tokenizer.ggml.token_type_count": 3})).segments("types")
+
+
+def test_rows_that_will_be_pooled_are_all_wanted(builder):
+    b = builder()
+    x = b.embed()
+    assert b.outputs(x) != x and b.pool(x, "mean").width == 64
+    b.pools = True
+    assert b.outputs(x) == x
+    with pytest.raises(FormatError, match="pooling max"):
+        b.pool(x, "max")

@@ -1,0 +1,28 @@
+"""BERT, RoBERTa and XLM-R, DistilBERT: an encoder whose norms follow each sum; sentence embeddings and cross-encoders.
+
+Sources: https://arxiv.org/abs/1810.04805, https://arxiv.org/abs/1907.11692.  GGUF holds RoBERTa's positions without
+the two it leaves unused.
+"""
+
+from edgeinfer.plan import Builder, Value
+from edgeinfer.verbs.attention import BOTH_WAYS
+
+
+def forward(b: Builder) -> Value:
+    c = b.config
+    x = b.add(b.embed(), b.positions("position_embd"))
+    x = b.add(x, b.segments("token_types")) if b.has("token_types") else x
+    x = b.layer_norm(x, "token_embd_norm")
+    for layer in b.layers():
+        h = b.attend(*b.qkv(x), layer, scores=BOTH_WAYS)
+        x = b.layer_norm(b.add(x, b.linear(h, "attn_output", c.dim)), "attn_output_norm")
+        x = b.layer_norm(b.add(x, b.plain_mlp(x, "gelu_erf")), "layer_output_norm")
+    return x
+
+
+def rank(b: Builder, rows: Value) -> Value:
+    """BERT's pooler, or RoBERTa's dense layer, where the file has it, and a score of its output."""
+    row = b.pool(rows, "cls")
+    if b.has("cls"):
+        row = b.activate(b.linear(row, "cls", row.width), "tanh")
+    return b.linear(row, "cls.output", 1)

@@ -1,0 +1,24 @@
+"""Nomic Embed v2: BERT with rotary positions, every second feed-forward one of experts.
+
+Source: https://arxiv.org/abs/2502.07972.
+"""
+
+from edgeinfer.plan import Builder, Value
+from edgeinfer.verbs.attention import BOTH_WAYS
+
+
+def forward(b: Builder) -> Value:
+    c = b.config
+    rope = b.model_rope("halves")
+    x = b.add(b.embed(), b.segments("token_types")) if b.has("token_types") else b.embed()
+    x = b.layer_norm(x, "token_embd_norm")
+    for layer in b.layers():
+        q, k, v = b.qkv(x)
+        h = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer, scores=BOTH_WAYS)
+        x = b.layer_norm(b.add(x, b.linear(h, "attn_output", c.dim)), "attn_output_norm")
+        if b.has("ffn_gate_inp"):
+            h = b.experts(x, "gelu_erf", b.expert_width(), b.router())
+        else:
+            h = b.plain_mlp(x, "gelu_erf")
+        x = b.layer_norm(b.add(x, h), "layer_output_norm")
+    return x
