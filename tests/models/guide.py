@@ -1,0 +1,111 @@
+"""docs/models.md from the code and the kit: what each architecture is and needs, how many of the kit's models pass.
+
+usage: python -m tests.models.guide    (from the project's root, with the conformance data in ../shared; some minutes)
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import re
+import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from edgeinfer import models
+from edgeinfer.formats import gguf
+from edgeinfer.op import Op
+from edgeinfer.plan import trace
+from tests.models import oracle
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHARED = ROOT.parent / "shared"
+PAGE = ROOT / "docs" / "models.md"
+HEAD = """# Architectures
+
+Made by `python -m tests.models.guide`; a test holds it against the code. An architecture is one file in `models/`,
+under the name GGUF gives it, and is imported only when a file needs it. *Needs* is what its plans are made of beyond
+embeddings, RMS norms, linear layers, rotary positions, causal attention and a gated feed-forward. *Passed* counts the
+conformance models whose logits at every position are llama.cpp's (reference backend) and the reference's (cpu), in
+one step, token by token and in odd pieces, and whose 16 greedy tokens are the same. For the encoders, which the
+conformance data lacks, the tests hold numbers of the transformers library.
+
+"""
+Test = Callable[[Op], Any]
+NEEDS: dict[str, Test] = {
+    "layer norms": lambda op: op.kind == "layer_norm",
+    "learned positions": lambda op: op.kind == "positions",
+    "ALiBi": lambda op: op.kind == "attend" and op.attrs["slopes"],
+    "sliding windows": lambda op: op.kind == "attend" and op.attrs["window"],
+    "chunked attention": lambda op: op.kind == "attend" and op.attrs["chunk"],
+    "attention to both sides": lambda op: op.kind == "attend" and not op.attrs.get("causal", True),
+    "soft caps": lambda op: op.kind == "softcap" or (op.kind == "attend" and op.attrs["cap"]),
+    "attention sinks": lambda op: op.kind == "attend" and op.weights,
+    "shared KV": lambda op: op.kind == "attend" and len(op.ins) == 1,
+    "latent attention": lambda op: op.kind == "head_linear",
+    "experts": lambda op: op.kind == "expert_linear",
+    "short convolutions": lambda op: op.kind == "conv",
+    "state spaces": lambda op: op.kind == "ssm",
+    "delta rule": lambda op: op.kind == "delta",
+    "RWKV": lambda op: op.kind == "wkv",
+    "token shift": lambda op: op.kind == "shift",
+    "sparse activations": lambda op: op.kind == "sparsify",
+    "tempered queries": lambda op: op.kind == "temper",
+}
+
+
+def families(name: str) -> str:
+    """What the architecture's file says of itself, without its source."""
+    text = importlib.import_module(f"edgeinfer.models.{name}").__doc__ or ""
+    return " ".join(re.split(r"Sources?:", text)[0].split()).rstrip(".")
+
+
+def cases() -> dict[str, list[dict[str, Any]]]:
+    """The kit's models by the name of their architecture's file."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in models.names()}
+    for case in json.loads((SHARED / "kit" / "arch" / "index.json").read_text()):
+        found[case["arch"].replace("-", "_")].append(case)
+    return found
+
+
+def needs(names: Iterable[str]) -> str:
+    """What the plans of these kit models are made of."""
+    ops: list[Op] = []
+    for name in names:
+        with gguf.open(SHARED / "kit" / "arch" / f"{name}.gguf") as file:
+            ops += trace(file).ops
+    return ", ".join(need for need, test in NEEDS.items() if any(test(op) for op in ops))
+
+
+def passed(check: Callable[[pathlib.Path, str], None], names: list[str]) -> str:
+    """How many of these kit models a judge lets pass."""
+    count = 0
+    for name in names:
+        try:
+            check(SHARED, name)
+            count += 1
+        except AssertionError:
+            pass
+    return f"{count} of {len(names)}" if names else "-"
+
+
+def lines(name: str) -> int:
+    return len((ROOT / "models" / f"{name}.py").read_text().splitlines())
+
+
+def page() -> str:
+    rows = []
+    for name, found in cases().items():
+        names = [case["name"] for case in found]
+        results = passed(oracle.check, names), passed(oracle.check_cpu, names)
+        rows.append((f"`{name}`", families(name), needs(names), *results, str(lines(name))))
+    table = [("file", "what it is", "needs", "passed, reference", "passed, cpu", "lines"), ("---",) * 6, *rows]
+    return HEAD + "".join("| " + " | ".join(row) + " |\n" for row in table)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as home:
+        os.environ.setdefault("EDGEINFER_HOME", home)
+        PAGE.write_text(page())
