@@ -49,7 +49,7 @@ class CpuBackend:
         widest = max(op.out.width for op in self.plan.ops[:-1])
         each = layout.scratch_bytes(rows, self.tier.tile_rows, widest)
         self._scratch_memory = layout.aligned(each * threads)
-        self._step.set(scratch=self._scratch_memory.ctypes.data, scratch_bytes=each)
+        self._step.set(scratch=self._scratch_memory.ctypes.data, scratch_bytes=each, few=layout.FEW)
 
     def _assemble(self, threads: int) -> None:
         """Load the kernels, write the records, start the workers."""

@@ -72,6 +72,8 @@ def table() -> dict[str, tuple[int, Body]]:
         **{name: (4, body) for name, body in operations.items()},
         **{f"dot.{name}": (6, t.dot) for name, t in types.items()},
         **{f"dot.fine.{name}": (6, t.dot_fine) for name, t in QUANTS.items()},
+        **{f"few.{name}": (10, t.few) for name, t in types.items()},
+        **{f"few.fine.{name}": (10, t.few_fine) for name, t in QUANTS.items()},
         **{f"unpack.{name}": (5, t.unpack) for name, t in types.items()},
         **{t.name: (9 if t.fine else 8, t.body) for t in TILES},
         "tile.float": (5, tile.tile_float),

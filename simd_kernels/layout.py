@@ -4,7 +4,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-# Quantised activations (activation.py): codes i8[width], f32[width / 32] scales, then sums over 32 and over 16 codes.
+# Quantised activations (activation.py): for each 256 columns 256 codes, 8 scales f32, 8 sums over 32 and 16 sums over
+# 16 codes f32, and where they are fine 256 low codes; many rows in tiles instead, which take no more.
+
+SPAN = 256  # columns: 8 groups of 32, the lanes of the sums of `dot` and `few`
+SPAN_BYTES = SPAN + 32 + 32 + 64
+FEW = 16  # most rows of activations that `few` takes at a time; for more, panels of weights pay
 
 SIXTEENS = (
     "Q2_K",
@@ -33,8 +38,8 @@ def aligned(size: int, border: int = 4096) -> np.ndarray:
 
 
 def activation_bytes(width: int, fine: bool = False) -> int:
-    """Bytes of a quantised row, rounded up to cache lines."""
-    return up(width + width // 8 + width // 8 + width // 4 + (width if fine else 0), 64)
+    """Bytes of a quantised row."""
+    return up(width, SPAN) // SPAN * (SPAN_BYTES + (SPAN if fine else 0))
 
 
 def group(type_name: str) -> int:

@@ -1,9 +1,9 @@
 """Linear layers and embeddings: the kernels that walk over weight matrices and call the tensor type's own kernels.
 
 One row of activations: rows of weights go through the type's `dot`, straight from the file's pages, at the speed of
-memory.  More rows: panels of `tile_rows` weight rows are unpacked into L1, and all rows of activations pass through
-the register tile (tile.py). Workers claim chunks or panels from a counter, so that a core that is taken away for a
-while holds nobody up for long.
+memory.  A few: through its `few`, which unpacks each weight once for all of them.  More: panels of `tile_rows` weight
+rows are unpacked into L1, and all rows of activations pass through the register tile (tile.py).  Workers claim chunks
+or panels from a counter, so that a core that is taken away for a while holds nobody up for long.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
-from edgeinfer.simd_kernels.layout import DEPTH, FLOAT_DEPTH, SPARE
+from edgeinfer.simd_kernels.layout import DEPTH, FEW, FLOAT_DEPTH, SPARE
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
 from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, put, sweep
 
@@ -20,10 +20,12 @@ def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
     """out = x . w^T + bias."""
 
     def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
-        tokens = e.load(e.field(op, 2), I64)
+        tokens, few = e.load(e.field(op, 2), I64), STEP.read(e, step).few
         with e.when(tokens.equals(1)):
             one_row(e, op)
-        with e.when(tokens > 1):
+        with e.when((tokens > 1) & (tokens <= few)):
+            few_rows(e, op, step, thread, tokens)
+        with e.when((tokens > 1) & (tokens > few)):
             many_rows(e, op, step, thread, tokens, quantised, fine)
 
     return body
@@ -39,6 +41,23 @@ def one_row(e: Emitter, op: Value) -> None:
         e.jump(r.dot, r.w + first * r.row_bytes, r.row_bytes, count, r.x, r.cols, out)
         with e.when(r.bias > 0):
             add_to(e, out, r.bias + first * 4, count)
+
+
+def few_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value) -> None:
+    """Chunks of weights are claimed as for one row, and pass FEW rows of activations at a time."""
+    r, s = LINEAR.read(e, op), STEP.read(e, step)
+    scratch = s.scratch + thread * s.scratch_bytes
+    with e.forever() as leave:
+        first = e.claim(r.counter) * r.chunk
+        leave(first >= r.rows)
+        count = e.least(r.chunk, r.rows - first)
+        with e.loop(0, tokens, FEW) as token:
+            x, out = r.x + token * r.x_stride, r.out + token * r.out_stride + first * 4
+            some = e.least(tokens - token, e.const(I64, FEW))
+            w = r.w + first * r.row_bytes
+            e.jump(r.few, w, r.row_bytes, count, x, r.x_stride, r.cols, out, r.out_stride, some, scratch)
+        with e.when(r.bias > 0), e.loop(0, tokens) as token:
+            add_to(e, r.out + token * r.out_stride + first * 4, r.bias + first * 4, count)
 
 
 def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, quantised: bool, fine: bool) -> None:

@@ -53,9 +53,10 @@ def float_bits(number: float) -> int:
 # What changes from step to step.  `ids`, `positions` i64[tokens]; `spans` i64[spans][2]: first row and rows of each
 # sequence's chunk; `states` i64[spans][2]: where the sequence's states are, and where those before its last token
 # are copied to, or 0; `picked` i64[outputs]: the rows that give logits; `scratch`: memory of each worker,
-# `scratch_bytes` apart.
+# `scratch_bytes` apart; `few`: most rows that are multiplied without panels.
 STEP = Record(
-    *("tokens", "outputs", "ids", "positions", "spans", "states", "span_count", "picked", "scratch", "scratch_bytes")
+    *("tokens", "outputs", "ids", "positions", "spans", "states", "span_count", "picked", "scratch", "scratch_bytes"),
+    "few",
 )
 
 XY = ("x", "x_stride", "out", "out_stride")
@@ -73,12 +74,12 @@ QUANTISE = operation(*XY, "width", "groups")  # groups of `width` numbers side b
 # table f32[positions][2][pairs]: cosines, then sines
 ROPE = operation(*XY, "heads", "head_dim", "start", "pairs", "table")
 
-# x: quantised or f32 rows; w: [rows][row_bytes]; bias: f32[rows] or 0; dot, unpack, transpose, tile: kernels;
-# counter: i64, zero when a step begins; chunk: rows of one token claimed at a time; block, block_bytes, group: of
-# the tensor type.
+# x: quantised or f32 rows; w: [rows][row_bytes]; bias: f32[rows] or 0; dot, few, unpack, transpose, tile: kernels;
+# counter: i64, zero when a step begins; chunk: rows claimed at a time where there are no panels; block, block_bytes,
+# group: of the tensor type.
 LINEAR = operation(
     *XY,
-    *("w", "row_bytes", "rows", "cols", "bias", "dot", "unpack", "transpose", "tile"),
+    *("w", "row_bytes", "rows", "cols", "bias", "dot", "few", "unpack", "transpose", "tile"),
     *("counter", "chunk", "block", "block_bytes", "group"),
 )
 # numbers: i64[tokens], the address of the rows' numbers in the table.

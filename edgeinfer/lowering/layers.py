@@ -96,6 +96,7 @@ class Layers(Nodes):
         }
         helpers = {
             "dot": f"dot.{'fine.' * fine}{name}",
+            "few": f"few.{'fine.' * fine}{name}",
             "unpack": f"unpack.{name}",
             "transpose": "transpose",
             "tile": layout.tile_name(name) + ".fine" * fine,

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.quants import few
+from edgeinfer.simd_kernels.quants.few import PREFETCH
 
 # Rows are read side by side, STREAMS at a time and some hundred bytes of each in turn, from equal parts of the matrix:
 # a core's prefetchers follow each 4 kB page on their own and start anew in the next one, so that a single stream gets
@@ -17,7 +19,6 @@ from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, I64, Emitter, Value, 
 # asked for AHEAD bytes before.
 STREAMS, FEW_STREAMS = 8, 2  # the few where more were not measured
 AHEAD = 512
-PREFETCH = 4096  # bytes ahead of the weights in use where one row is read after the other
 
 
 def streams(e: Emitter) -> int:
@@ -60,6 +61,14 @@ class Quant:
     def dot_fine(self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value) -> None:
         """As `dot`, of activations in their fine form."""
         self._dot(e, w, row_bytes, rows, x, cols, out, True)
+
+    def few(self, e: Emitter, *places: Value) -> None:
+        """As `dot`, of several rows of activations; `places` as few.few has them."""
+        few.few(e, self, False, *places)
+
+    def few_fine(self, e: Emitter, *places: Value) -> None:
+        """As `few`, of activations in their fine form."""
+        few.few(e, self, True, *places)
 
     def _dot(
         self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value, fine: bool

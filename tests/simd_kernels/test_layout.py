@@ -16,8 +16,9 @@ def test_aligned_memory_is_zero_and_begins_at_a_border():
 
 @pytest.mark.parametrize("width", [32, 64, 576, 2048])
 def test_activations_have_room_for_codes_scales_and_sums(width):
-    size = layout.activation_bytes(width)
-    assert size % 64 == 0 and 0 <= size - (width + 4 * (width // 32) + 4 * (width // 32) + 4 * (width // 16)) < 64
+    size, spanned = layout.activation_bytes(width), layout.up(width, layout.SPAN)
+    assert size % 64 == 0 and size == spanned + 4 * (spanned // 32) + 4 * (spanned // 32) + 4 * (spanned // 16)
+    assert layout.activation_bytes(width, fine=True) == size + spanned
 
 
 @pytest.mark.parametrize("kv_type, number", [("f32", 4), ("f16", 2), ("q8_0", 1)])
@@ -32,7 +33,9 @@ def test_a_head_has_room_for_keys_values_and_scales(kv_type, number, key_dim, va
 
 def test_scratch_holds_panel_and_sums_for_every_tier():
     from edgeinfer.simd_kernels import cpu
+    from edgeinfer.simd_kernels.quants import few
 
+    assert few.FEW_ROWS * layout.FEW * 8 * 4 <= layout.SPARE  # sums of a few rows
     for tier in cpu.TIERS:
         # rows, then the panel: codes, scales and minimums of both
         codes = 2 * tier.tile_rows * (layout.DEPTH + 2 * 4 * layout.DEPTH // 16)

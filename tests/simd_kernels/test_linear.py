@@ -11,6 +11,7 @@ from tests.simd_kernels import twins
 from tests.simd_kernels.harness import between_rows, guarded, padded_rows, write
 
 TOKENS = [1, 2, 5, 6, 7, 13]
+FEW, PANELS = 1000, 0  # most rows of activations that go without panels of weights
 SLACK = 12  # units of 2**-24 of its terms' sizes that a sum may be off
 
 
@@ -25,14 +26,14 @@ class Case:
         self.bias = guarded(rng.standard_normal(rows, dtype=np.float32)) if bias else None
         self.floating = kind in FLOATS
 
-    def operate(self, x, chunk=7, threads=1, claimed=0):
+    def operate(self, x, chunk=7, threads=1, claimed=0, few=PANELS):
         """out f32[tokens, rows], NaN where nothing was written, for x f32[tokens, cols]."""
         tokens, tier = len(x), self.kernels.tier
         each = layout.scratch_bytes(layout.up(tokens, tier.tile_tokens), tier.tile_rows, self.cols)
         scratch = guarded(np.full(each * threads, 255, np.uint8))
-        step = write(record.STEP, tokens=tokens, scratch=scratch, scratch_bytes=each)
+        step = write(record.STEP, tokens=tokens, scratch=scratch, scratch_bytes=each, few=few)
         out = padded_rows(np.full((tokens, self.rows), np.nan, np.float32), 3)
-        source, stride = self.activations(x)
+        source, stride = self.activations(x, few)
         fields = self.fields(chunk) | {"x": source.ctypes.data, "x_stride": stride, "counter": np.array([claimed])}
         kernel = f"linear.{'float' if self.floating else 'quantised'}"
         self.kernels.operate(kernel, record.LINEAR, tokens, threads, step, out=out, **fields)
@@ -44,17 +45,19 @@ class Case:
         return {
             "w": self.blocks, "row_bytes": self.blocks.shape[1], "rows": self.rows, "cols": self.cols, "chunk": chunk,
             "bias": 0 if self.bias is None else self.bias,
-            "dot": address(f"dot.{self.kind}"), "unpack": address(f"unpack.{self.kind}"),
+            "dot": address(f"dot.{self.kind}"), "few": address(f"few.{self.kind}"),
+            "unpack": address(f"unpack.{self.kind}"),
             "transpose": address("transpose"), "tile": address(layout.tile_name(self.kind)),
             "block": sizes.block, "block_bytes": sizes.bytes, "group": layout.group(self.kind),
         }  # fmt: skip
 
-    def activations(self, x):
+    def activations(self, x, few):
         """(memory, bytes of a row) of what the kernel reads; rows that only fill up a tile hold NaN."""
         n = self.kernels.tier.tile_tokens
         if not self.floating:
             codes, scales = twins.quantise(x)
-            data = twins.row(codes, scales) if len(x) == 1 else twins.tiles(codes, scales, n)
+            several = twins.spans(codes, scales) if len(x) <= few else twins.tiles(codes, scales, n)
+            data = twins.row(codes, scales) if len(x) == 1 else several
             return guarded(data), layout.activation_bytes(self.cols)
         rooms = np.full((layout.up(len(x), n) if len(x) > 1 else 1, self.cols), np.nan, np.float32)
         rooms[: len(x)] = x
@@ -91,6 +94,30 @@ def test_linear(kernels, kind, tokens):
     case = Case(kernels, kind, 37, 256, bias=tokens % 2 == 0)
     x = numbers(tokens, 256)
     case.check(case.operate(x), x)
+
+
+@pytest.mark.parametrize("kind", QUANTS + FLOATS)
+@pytest.mark.parametrize("tokens", [2, 3, 8])
+def test_a_few_rows(kernels, kind, tokens):
+    """Equal to the last bit whatever other rows there are."""
+    case = Case(kernels, kind, 37, 256, bias=tokens % 2 == 0)
+    x = numbers(tokens, 256)
+    got = case.operate(x, few=FEW, threads=2)
+    case.check(got, x)
+    assert (got[:2] == case.operate(x[:2], few=FEW)).all()
+    if case.floating:
+        assert (got[0] == case.operate(x[:1])).all()
+
+
+@pytest.mark.parametrize("kind, cols", [("Q4_K", 2304), ("Q6_K", 1280), ("Q8_0", 1120), ("Q4_1", 96), ("F16", 130)])
+@pytest.mark.parametrize("tokens", [16, 17, 35])
+def test_rows_in_groups_and_columns_in_parts(kernels, kind, cols, tokens):
+    """16 rows at a time, whose activations stay in the cache for 1024 columns; a chunk has more rows than a pass."""
+    case = Case(kernels, kind, 70, cols, bias=True)
+    x = numbers(tokens, cols)
+    got = case.operate(x, few=FEW, chunk=67)
+    case.check(got, x)
+    assert (got[-2:] == case.operate(x[-2:], few=FEW)).all()
 
 
 @pytest.mark.parametrize("kind", ["Q4_1", "Q8_0", "F16"])
@@ -138,12 +165,12 @@ def test_600_tokens(kernels, kind):
 
 @pytest.mark.parametrize("kind", ["Q5_1", "F32"])
 def test_rows_that_others_have_claimed_are_left_to_them(kernels, kind):
-    """The counter stands at 2: with one token 2 chunks are taken, with several 2 panels."""
+    """The counter stands at 2: with one token or a few 2 chunks are taken, with several 2 panels."""
     panel = kernels.tier.tile_rows
     case = Case(kernels, kind, 2 * panel + 3, 256)
-    for tokens, taken in ((1, 2 * 5), (3, 2 * panel)):
+    for tokens, few, taken in ((1, PANELS, 2 * 5), (3, FEW, 2 * 5), (3, PANELS, 2 * panel)):
         x = numbers(tokens, 256)
-        got, want = case.operate(x, chunk=5, claimed=2), case.operate(x, chunk=5)
+        got, want = case.operate(x, chunk=5, claimed=2, few=few), case.operate(x, chunk=5, few=few)
         assert np.isnan(got[:, :taken]).all() and (got[:, taken:] == want[:, taken:]).all()
 
 
@@ -151,10 +178,10 @@ def test_rows_that_others_have_claimed_are_left_to_them(kernels, kind):
 def test_activations_that_are_not_finite_reach_the_output(kernels, kind):
     case = Case(kernels, kind, 5, 256)
     for bad in (np.nan, np.inf):
-        for tokens in (1, 4):
+        for tokens, few in ((1, PANELS), (4, FEW), (4, PANELS)):
             x = numbers(tokens, 256)
             x[0, 100] = bad
-            got = case.operate(x)
+            got = case.operate(x, few=few)
             assert not np.isfinite(got[0]).any() and np.isfinite(got[1:]).all()
 
 

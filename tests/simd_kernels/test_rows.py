@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from edgeinfer.reference_ops import rows as reference
-from edgeinfer.simd_kernels import layout, record
-from tests.simd_kernels import twins
+from edgeinfer.simd_kernels import record
 from tests.simd_kernels.harness import between_rows, guarded, padded_rows, write
 
 WIDTHS = [1, 2, 15, 16, 17, 31, 32, 33, 100, 576]
@@ -156,75 +155,6 @@ def test_outputs(kernels, width, threads):
     step = write(record.STEP, picked=picked)
     got = rowwise(kernels, "outputs", record.OUTPUTS, x, rows=3, threads=threads, step=step)
     assert (got == x[picked]).all()
-
-
-# Quantise
-
-
-def quantised(kernels, x, threads=1):
-    rows, width = x.shape
-    each = layout.activation_bytes(width)
-    rooms = rows if rows == 1 else layout.up(rows, kernels.tier.tile_tokens)
-    out = guarded(np.full((rooms, each), 255, np.uint8))
-    kernels.operate("quantise", record.QUANTISE, rows, threads, x=padded_rows(x), out=out, width=width)
-    return out
-
-
-def expected(kernels, x):
-    codes, scales = twins.quantise(x)
-    if len(x) == 1:
-        return twins.row(codes, scales)[None]
-    return twins.tiles(codes, scales, kernels.tier.tile_tokens)
-
-
-def same(kernels, got, want, x):
-    """Equal bytes in all places that belong to a row."""
-    n, width = (1 if len(x) == 1 else kernels.tier.tile_tokens), x.shape[1]
-    got, want = got.reshape(len(want), -1), want
-    used = n * width * 3 // 2
-    floats = slice(n * width, used)
-    codes_same = (got[:, : n * width] == want[:, : n * width]).reshape(len(want), -1, n, 4)
-    numbers_same = (got[:, floats].view(np.uint32) == want[:, floats].view(np.uint32)).reshape(len(want), -1, n)
-    there = np.arange(len(want) * n).reshape(len(want), 1, n) < len(x)
-    return (codes_same | ~there[..., None]).all() and (numbers_same | ~there).all() and (got[:, used:] == 255).all()
-
-
-@pytest.mark.parametrize("width", [32, 64, 96, 576])
-@pytest.mark.parametrize("rows, threads", [(1, 1), (2, 1), (5, 2), (6, 1), (7, 3), (13, 2)])
-def test_quantise(kernels, width, rows, threads):
-    x = numbers(rows, width) * np.float32(10.0) ** np.arange(rows, dtype=np.float32)[:, None]
-    x[0, :32] = 0
-    assert same(kernels, quantised(kernels, x, threads), expected(kernels, x), x)
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-def test_quantise_rounds_to_even(kernels, rows):
-    x = np.tile(np.array([127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 126.5] * 4, np.float32), (rows, 1))
-    got = quantised(kernels, x)
-    assert same(kernels, got, expected(kernels, x), x)
-    first_row = got.reshape(-1)[:32] if rows == 1 else got.reshape(-1)[: 32 * kernels.tier.tile_tokens]
-    codes = first_row.view(np.int8).reshape(8, -1, 4)[:, 0].reshape(-1)
-    assert codes[:8].tolist() == [127, 0, 2, 2, 0, -2, -2, 126]
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize("at", [0, 17, 63])
-def test_a_row_that_is_not_finite_gets_such_scales(kernels, bad, rows, at):
-    x = numbers(rows, 64)
-    x[0, at] = bad
-    n = 1 if rows == 1 else kernels.tier.tile_tokens
-    scales = quantised(kernels, x).reshape(-1)[64 * n : 72 * n].view(np.float32).reshape(2, n)
-    want = [[group != at // 32 or row > 0 for row in range(rows)] for group in range(2)]
-    assert np.isfinite(scales[:, :rows]).tolist() == want
-
-
-def test_quantise_of_tiny_numbers(kernels):
-    """So small that 127 / largest overflows: codes must not be wild."""
-    x = np.full((1, 32), 1e-44, np.float32)
-    got = quantised(kernels, x)[0]
-    scale, total = got[32:40].view(np.float32)
-    assert np.isfinite([scale, total]).all() and abs(scale) < 1e-40
 
 
 # Rope

@@ -46,6 +46,28 @@ def row(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:
     return padded(np.concatenate([part.reshape(-1).view(np.uint8) for part in parts]), codes.shape[1])
 
 
+def spans(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """uint8[bytes]: a few rows in pairs, as `activation.quantise` lays them; codes past the end are -1."""
+    rows, width = codes.shape
+    count = -(-width // 256)
+    columns = np.pad(codes, ((0, 0), (0, 256 * count - width)), constant_values=-1).reshape(rows, count, 8, 8, 4)
+    numbers = []
+    for part in (scales, sums(codes, scales, 32), sums(codes, scales, 16)):
+        each = part.shape[1] * 32 // width  # of a group
+        numbers.append(np.pad(part, ((0, 0), (0, 8 * each * count - part.shape[1]))).reshape(rows, count, 8, each))
+    out = []
+    for first in range(0, rows, layout.FEW):
+        last = min(first + layout.FEW, rows)
+        pairs = np.minimum(np.arange(first, layout.up(last, 2)), last - 1).reshape(-1, 2)
+        parts = [
+            columns[pairs].transpose(2, 0, 4, 1, 3, 5),
+            *(part[pairs].transpose(2, 0, 4, 1, 3) for part in numbers),
+        ]
+        data = [np.ascontiguousarray(part).reshape(*part.shape[:2], -1).view(np.uint8) for part in parts]
+        out.append(np.concatenate(data, axis=-1).reshape(-1))
+    return np.concatenate(out)
+
+
 def padded(data: np.ndarray, width: int, rows: int = 1) -> np.ndarray:
     out = np.full(rows * layout.activation_bytes(width), 255, np.uint8)
     out[: len(data)] = data
