@@ -43,6 +43,7 @@ LLAMA3 = {
     "rope_theta": 10000.0,
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 10000.0}
+MSCALE = {"mscale": 0.7, "mscale_all_dim": 0.7}
 LONG = {
     "rope_type": "longrope",
     "short_factor": [1.0, 1.5, 2.0, 3.0],
@@ -131,6 +132,13 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
             "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
         },
     ),
+    "gemma3-defaults": (
+        "Gemma3ForCausalLM",
+        {
+            **dict.fromkeys(("num_attention_heads", "num_key_value_heads", "max_position_embeddings")),
+            "num_hidden_layers": 6,
+        },
+    ),
     "phi": ("PhiForCausalLM", {}),
     "phi3": ("Phi3ForCausalLM", {}),
     "phi3-longrope": ("Phi3ForCausalLM", {"rope_parameters": LONG, "original_max_position_embeddings": 32}),
@@ -170,6 +178,11 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
     "cohere2": ("Cohere2ForCausalLM", {**WINDOW, "num_hidden_layers": 5}),
     "deepseek_v2": ("DeepseekV2ForCausalLM", {**MLA}),
     "deepseek_v3": ("DeepseekV3ForCausalLM", {**MLA, "n_group": 2, "topk_group": 1, "num_hidden_layers": 3}),
+    "deepseek_v2-yarn": ("DeepseekV2ForCausalLM", {**MLA, "rope_parameters": {**YARN, **MSCALE}, "q_lora_rank": None}),
+    "deepseek_v3-yarn": (
+        "DeepseekV3ForCausalLM",
+        {**MLA, "n_group": 2, "topk_group": 1, "rope_parameters": {**YARN, **MSCALE}},
+    ),
     "nemotron": ("NemotronForCausalLM", {}),
     "jais2": ("Jais2ForCausalLM", {}),
     "exaone": ("exaone", {"rope_parameters": LLAMA3}),

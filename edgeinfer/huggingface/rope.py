@@ -18,11 +18,12 @@ _BASES = ("rope_theta", "rotary_emb_base", "rotary_base")
 _SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct")
 
 
-def parameters(config: Config, layers: str = "full_attention") -> Config:
-    """What newer folders have in rope_parameters, perhaps for each kind of layers, and older ones in several places."""
+def parameters(config: Config) -> Config:
+    """What newer folders have in rope_parameters, perhaps for each kind of layers (then of
+    those without a window), and older ones in several places."""
     found: dict[str, Any] = dict(config.part("rope_parameters").values)
-    if isinstance(found.get(layers), dict):
-        found = dict(found[layers])
+    if isinstance(found.get("full_attention"), dict):
+        found = dict(found["full_attention"])
     scaling = config.part("rope_scaling").values
     own = {"rope_type": scaling.get("type"), **scaling}
     for name, value in {**{name: config.values.get(name) for name in (*_BASES, *_SHARES)}, **own}.items():
@@ -31,9 +32,15 @@ def parameters(config: Config, layers: str = "full_attention") -> Config:
     return Config(found, f"{config.where}: rope_parameters")
 
 
-def write(w: Writer, head_dim: int, default_share: float = 1.0, layers: str = "full_attention") -> None:
+def local_base(config: Config) -> float:
+    """The base of Gemma's layers with a window."""
+    nested = config.part("rope_parameters").part("sliding_attention").number("rope_theta", default=10_000.0)
+    return config.number("rope_local_base_freq", default=nested)
+
+
+def write(w: Writer, head_dim: int, default_share: float = 1.0) -> None:
     """The keys of the dimensions that turn, of the base, and of the scaling."""
-    found = parameters(w.config, layers)
+    found = parameters(w.config)
     dim = int(head_dim * found.number(*_SHARES, default=default_share))
     w.key("rope.dimension_count", dim)
     w.key("rope.freq_base", found.number(*_BASES, default=10_000.0))

@@ -32,7 +32,7 @@ SANDWICH = {  # a norm before and one after each branch
 EXPERTS = {f"{name}_exps": f"mlp.experts.{{}}.{name.removeprefix('ffn_')}_proj" for name in MLP}
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_DIM = ("hidden_size", "n_embd", "d_model")
+_DIM = ("hidden_size", "n_embd", "n_embed", "d_model")
 _HEADS = ("num_attention_heads", "n_head", "n_heads")
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
 _LAYER_EPS = ("layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")

@@ -67,7 +67,9 @@ def _written(folder: Folder, kind: GgmlType | None) -> Writer:
     family = huggingface.find(classes[0])
     if config.get("quantization_config") is not None:
         raise UnsupportedError(f"the weights are quantised ({_method(config)}); get them as BF16, F16 or F32")
-    w = Writer(family.ARCH, Config(_text_config(config)), _text_tensors(folder), kind)
+    stated = {key: value for key, value in _text_config(config).items() if value is not None}
+    tensors = _text_tensors(folder, getattr(family, "PREFIX", ""))
+    w = Writer(family.ARCH, Config({**getattr(family, "DEFAULTS", {}), **stated}), tensors, kind)
     try:
         family.write(w)
     except (ValueError, IndexError, ArithmeticError, KeyError) as error:
@@ -93,10 +95,11 @@ def _text_config(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, **text} if isinstance(text, dict) else config
 
 
-def _text_tensors(folder: Folder) -> dict[str, Stored]:
-    """The tensors of the text part, by the names they have where a model is nothing else."""
+def _text_tensors(folder: Folder, prefix: str) -> dict[str, Stored]:
+    """The tensors of the text part, by the names they have where a model is nothing else, with the family's prefix."""
     if "text_config" not in (folder.config or {}) and "vision_config" not in (folder.config or {}):
-        return dict(folder.tensors)
+        lost = not any(name.startswith(prefix) for name in folder.tensors)
+        return {f"{prefix}{name}" if lost else name: stored for name, stored in folder.tensors.items()}
     found = {}
     for name, stored in folder.tensors.items():
         if match := _TOWER.fullmatch(name):

@@ -1,7 +1,8 @@
 """How Hugging Face's folders become GGUF files, one file for each architecture, named as its forward pass.
 
 Such a file has ARCH, GGUF's name of the architecture; CLASSES, the names in config.json's `architectures`; and
-`write(w: Writer)`, which writes down the keys and, by the names of the folder's, the tensors.
+`write(w: Writer)`, which writes down the keys and, by the names of the folder's, the tensors.  It may have DEFAULTS,
+what holds where config.json leaves numbers out, and PREFIX, which some folders leave out of all tensors' names.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from edgeinfer.huggingface.writer import Writer
 
 ARCH = "bloom"
 CLASSES = ("BloomForCausalLM",)
+PREFIX = "transformer."
 MODEL = {
     "token_embd": "transformer.word_embeddings",
     "token_embd_norm": "transformer.word_embeddings_layernorm",

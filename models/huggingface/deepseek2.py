@@ -32,9 +32,7 @@ def write(w: Writer) -> None:
     if w.config.has("q_lora_rank"):
         w.key("attention.q_lora_rank", w.config.integer("q_lora_rank"))
     rope.write(w, turning)
-    scaling = rope.parameters(w.config)
-    if scaling.has("mscale_all_dim"):
-        w.key("rope.scaling.yarn_log_multiplier", 0.1 * scaling.number("mscale_all_dim"))
+    growth(w)
     usual.head(w)
     router(w)
     count = usual.expert_keys(w)
@@ -44,6 +42,18 @@ def write(w: Writer) -> None:
         w.put("attn_k_b.weight", both[:, :still].swapaxes(1, 2))
         w.put("attn_v_b.weight", both[:, still:])
         usual.sparse(w, count)
+
+
+def growth(w: Writer) -> None:
+    """With YaRN it is the scores that grow, and not cos and sin."""
+    scaling = rope.parameters(w.config)
+    whole = scaling.number("mscale_all_dim", default=0.0)
+    if scaling.text("rope_type", default="default") != "yarn" or not whole:
+        return
+    if scaling.number("mscale", default=1.0) != whole:
+        raise UnsupportedError(f"{scaling.where}: mscale and mscale_all_dim differ, which {w.arch} cannot have")
+    w.key("rope.scaling.attn_factor", 1.0)
+    w.key("rope.scaling.yarn_log_multiplier", 0.1 * whole)
 
 
 def router(w: Writer) -> None:

@@ -8,6 +8,10 @@ from edgeinfer.models.huggingface.gemma2 import check_scale
 
 ARCH = "gemma3"
 CLASSES = ("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration")
+DEFAULTS = {
+    **{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "query_pre_attn_scalar": 256},
+    **{"max_position_embeddings": 131072, "rope_theta": 1_000_000.0, "rms_norm_eps": 1e-6, "sliding_window": 4096},
+}
 LAYERS_OF_27B = 62
 PERIOD = 6
 NORMS = {**usual.SANDWICH, "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
@@ -16,8 +20,7 @@ NORMS = {**usual.SANDWICH, "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "se
 def write(w: Writer) -> None:
     usual.sizes(w)
     rope.write(w, usual.head_dim(w))
-    local = rope.parameters(w.config, "sliding_attention").number("rope_theta", default=10_000.0)
-    w.key("rope.freq_base_swa", w.config.number("rope_local_base_freq", default=local))
+    w.key("rope.freq_base_swa", rope.local_base(w.config))
     w.key("attention.sliding_window", w.config.integer("sliding_window"))
     w.key("attention.sliding_window_pattern", period(w))
     if w.config.has("final_logit_softcapping"):

@@ -39,8 +39,7 @@ def write(w: Writer) -> None:
     w.config.values["intermediate_size"] = w.config.numbers("intermediate_size", count=layers)[0]
     usual.sizes(w)
     rope.write(w, usual.head_dim(w))
-    local = rope.parameters(w.config, "sliding_attention").number("rope_theta", default=10_000.0)
-    w.key("rope.freq_base_swa", w.config.number("rope_local_base_freq", default=local))
+    w.key("rope.freq_base_swa", rope.local_base(w.config))
     w.key("attention.sliding_window", w.config.integer("sliding_window"))
     w.key("attention.sliding_window_pattern", usual.windows(w, PERIOD))
     w.key("final_logit_softcapping", w.config.number("final_logit_softcapping", default=0.0))

@@ -70,7 +70,7 @@ def turns(w: Writer, narrow: int, wide: int) -> None:
         w.key(f"attention.key_length{ending}", head)
         w.key(f"attention.value_length{ending}", head)
         w.key(f"rope.dimension_count{ending}", head)
-    w.key("rope.freq_base_swa", rope.parameters(w.config, "sliding_attention").number("rope_theta", default=1e4))
+    w.key("rope.freq_base_swa", rope.local_base(w.config))
     found = rope.parameters(w.config)
     w.key("rope.freq_base", found.number("rope_theta", default=1e6))
     kind = found.text("rope_type", default="proportional")

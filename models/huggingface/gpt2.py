@@ -5,6 +5,7 @@ from edgeinfer.huggingface.writer import Writer
 
 ARCH = "gpt2"
 CLASSES = ("GPT2LMHeadModel",)
+PREFIX = "transformer."
 MODEL = {
     "token_embd": "transformer.wte",
     "position_embd": "transformer.wpe",

@@ -1,4 +1,4 @@
-"""RoPE of older folders, which have its numbers elsewhere: the logits stay those of the newer form."""
+"""Older folders, which have numbers elsewhere or not at all: the logits stay those of the newer form."""
 
 import json
 
@@ -47,5 +47,28 @@ def test_older_gemma_3_has_the_local_base_beside_it(tmp_path):
     config["sliding_window_pattern"] = config.pop("_sliding_window_pattern")
     del config["layer_types"]
     golden.write_folder(tmp_path, config, shapes)
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_gemma_3_takes_what_config_json_leaves_out(tmp_path):
+    """As in the folders of the 4B: all numbers that the class has by itself."""
+    config, shapes, expected = golden.load("gemma3-defaults")
+    left_out = (
+        "num_attention_heads num_key_value_heads head_dim query_pre_attn_scalar max_position_embeddings rms_norm_eps"
+    )
+    for key in (*left_out.split(), "rope_parameters", "_sliding_window_pattern", "sliding_window", "layer_types"):
+        del config[key]
+    golden.write_folder(tmp_path, config, shapes)
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bloom"])
+def test_folders_of_the_inner_model_leave_its_name_out(tmp_path, name):
+    config, shapes, expected = golden.load(name)
+    folder = golden.write_folder(tmp_path, config, shapes)
+    tensors = {full.removeprefix("transformer."): golden.weights(full, shape) for full, shape in shapes.items()}
+    golden.write_safetensors(folder / "model.safetensors", tensors | {"h.0.attn.bias": np.ones((1, 1, 8, 8), "<f4")})
     with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
         assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
