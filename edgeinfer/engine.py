@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from collections.abc import Sequence as Items
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Engine:
         self._pool = threading.Condition()
         self._idle: list[Sequence] = []  # longest unused first
         self._busy: list[Sequence] = []
+        self._readers: list[int] = []  # the backend's sequences that `encode` has opened, empty between its steps
         self._queue, self._stepping = threading.Lock(), threading.Lock()
         self._closed = False
 
@@ -79,13 +80,15 @@ class Engine:
         Fills out, float32[texts, width].  The texts have no more than n_batch tokens together, and there are no more of
         them than the backend has sequences.
         """
-        with self._turn(), ExitStack() as opened:
-            chunks = []
-            for ids in texts:
-                number = self._backend.open()
-                opened.callback(self._backend.close_sequence, number)
-                chunks.append(Chunk(number, ids, 1))
-            self._backend.step(chunks, out)
+        with self._turn():
+            while len(self._readers) < len(texts):
+                self._readers.append(self._backend.open())
+            readers = self._readers[: len(texts)]
+            try:
+                self._backend.step([Chunk(number, ids, 1) for number, ids in zip(readers, texts, strict=True)], out)
+            finally:
+                for number in readers:
+                    self._backend.cut(number, 0)
 
     @property
     def plan(self) -> Plan:

@@ -32,12 +32,13 @@ def load(request, home, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["bert", "modern-bert", "qwen3"])
 def test_a_text_alone_is_as_in_any_company(load, name):
-    llm = load(name)
+    """But for the order of sums, which depends on how many rows a step has."""
+    llm = load(name, kv_type="f32")
     texts = [text or "a" for text in WORDS]
     together = llm.embed(texts, "mean")
     assert together.shape == (45, DIM) and together.dtype == np.float32
     alone = np.concatenate([llm.embed([text], "mean") for text in texts[:5]])
-    assert np.allclose(together, np.tile(alone, (9, 1)), atol=2e-6)
+    assert np.allclose(together, np.tile(alone, (9, 1)), atol=5e-6)
     assert len({row.tobytes() for row in alone}) == 4  # the empty one is read as a
 
 
