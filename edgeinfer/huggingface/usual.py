@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -133,6 +134,20 @@ def experts(w: Writer, count: int, table: Mapping[str, str] = EXPERTS) -> None:
     """One tensor each for the experts' matrices of a name: {name: source with {} for the expert's number}."""
     for name, source in table.items():
         w.put(f"{name}.weight", *(w.take(f"{source.format(i)}.weight")[None] for i in range(count)))
+
+
+def lose_window(w: Writer) -> None:
+    """A warning where config.json has a sliding window for all layers, and GGUF's architecture none."""
+    window, context = (
+        w.config.get("sliding_window", default=0),
+        w.config.integer(*_CONTEXT, default=2048, most=MAX_CONTEXT),
+    )
+    if type(window) is int and 0 < window < context and w.config.get("use_sliding_window", default=True) is True:
+        warnings.warn(
+            f"{w.config.where} has a sliding window of {window} tokens, which {w.arch} has not in GGUF: answers may "
+            "differ where more are read",
+            stacklevel=2,
+        )
 
 
 def expert_keys(w: Writer) -> int:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from edgeinfer.config import MAX_WIDTH
 from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats import gguf
 from edgeinfer.formats.cursor import shown
@@ -80,6 +81,8 @@ def _written(folder: Folder, kind: GgmlType | None) -> Writer:
     embedding = w.tensors.get("token_embd.weight")
     if embedding is None or len(embedding.shape) != 2:
         raise FormatError("the weights have no embedding of tokens")
+    if embedding.shape[0] > MAX_WIDTH:
+        raise FormatError(f"the embedding has {embedding.shape[0]} tokens, more than {MAX_WIDTH}")
     w.pairs |= vocabulary.pairs(folder, w.arch, embedding.shape[0])
     return w
 

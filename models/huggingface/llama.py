@@ -15,6 +15,7 @@ EXPERTS = {
 def write(w: Writer) -> None:
     count = w.config.integer("num_local_experts", default=0)
     usual.expect_activation(w, "silu")
+    usual.lose_window(w)
     usual.sizes(w)
     rope.write(w, usual.head_dim(w))
     usual.head(w)

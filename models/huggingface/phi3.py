@@ -16,4 +16,5 @@ LAYER = {
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
+    usual.lose_window(w)
     usual.decoder(w, LAYER)

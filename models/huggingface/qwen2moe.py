@@ -9,6 +9,7 @@ CLASSES = ("Qwen2MoeForCausalLM",)
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
+    usual.lose_window(w)
     usual.sizes(w)
     rope.write(w, usual.head_dim(w))
     usual.head(w)

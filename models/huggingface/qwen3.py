@@ -9,4 +9,5 @@ CLASSES = ("Qwen3ForCausalLM",)
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
+    usual.lose_window(w)
     usual.decoder(w)

@@ -10,4 +10,5 @@ LAYER = {**usual.NORMS, **usual.ATTENTION, "ffn_up": "mlp.c_fc", "ffn_down": "ml
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "gelu_pytorch_tanh")
+    usual.lose_window(w)
     usual.decoder(w, LAYER, norm="layer")

@@ -144,6 +144,12 @@ def test_numbers_that_are_none(folder, changes, word):
     refused(folder, word)
 
 
+def test_a_window_that_gguf_has_no_place_for_is_a_warning(folder):
+    edit(folder, "config.json", use_sliding_window=True, sliding_window=16)
+    with pytest.warns(UserWarning, match="sliding window of 16"):
+        files.open(folder).close()
+
+
 def test_a_tensor_without_a_use_is_named(folder):
     _, shapes, _ = golden.load("qwen2")
     shapes |= {"model.layers.0.self_attn.extra.weight": (4, 4)}
