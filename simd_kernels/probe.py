@@ -2,7 +2,7 @@
 
 from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import DOTS
-from edgeinfer.simd_kernels.quants.quant import AHEAD, STREAMS
+from edgeinfer.simd_kernels.quants.streams import AHEAD, STREAMS
 
 
 def read(e: Emitter, address: Value, size: Value, out: Value) -> None:

@@ -6,20 +6,18 @@ order of columns in lane g, and the lanes at the end.  No row's result depends o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import SPAN, SPAN_BYTES
+from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side
 from edgeinfer.simd_kernels.tile import turn
 
 if TYPE_CHECKING:
     from edgeinfer.simd_kernels.quants.quant import Codes, Quant
 
-PREFETCH = 4096  # bytes ahead of the weights in use
-ROWS_AHEAD = 4  # or so many rows, where only a part of each is used at a time
-HELD_SPANS = 32  # of a pair of rows of activations: 24 kB, which stay in L1 while rows of weights pass
-FEW_ROWS = 32  # rows of weights that pass them before it is the next spans' turn
 LANES = range(8)
 
 
@@ -41,63 +39,45 @@ def few(
     """out f32[tokens][rows] = rows of weights times rows of activations, in spans of pairs (activation.py), which
     have no stride.
 
-    scratch: f32[FEW_ROWS][pairs][2][8] for sums."""
+    scratch: f32[streams][pairs][2][8] for sums."""
     pairs = (tokens + 1) >> 1
-    held = (e.const(I64, HELD_SPANS) / pairs) * SPAN
-    ahead = e.select(held >= cols, e.const(I64, PREFETCH), row_bytes * ROWS_AHEAD)
     abreast = 2 if e.tier.lanes == 16 else 1  # rows of weights, as many as there are registers for
-    with e.loop(0, rows, FEW_ROWS) as first:
-        last = e.least(first + FEW_ROWS, rows)
-        with e.loop(0, pairs * FEW_ROWS) as i:
-            e.store(e.const(vec(F32, 16)), scratch + i * 64)
-        with e.loop(0, cols, held) as start, e.loop(first, last, abreast) as row:
-            sums = scratch + (row - first) * pairs * 64
-
-            def take(k: Value, codes: list[Codes]) -> None:
-                here = x + (k >> 8) * pairs * span_bytes(fine)
-                columns = [by_word(e, one.chunks, quant.order(SPAN // quant.block)) for one in codes]
-                with e.loop(0, pairs) as pair:
-                    span = Span(here + pair * span_bytes(fine), fine)
-                    exact = column_sums(e, quant, columns, span)
-                    for i, one in enumerate(codes):
-                        place = sums + (pairs * i + pair) * 64
-                        e.store(add_groups(e, quant, one, span, exact[i], e.load(place, vec(F32, 16))), place)
-
-            sources = [w + e.least(row + i, last - 1) * row_bytes for i in range(abreast)]
-            spans(e, quant, sources, start, e.least(start + held, cols), ahead, take)
-        with e.loop(first, last) as row, e.loop(0, tokens) as token:
-            total = e.total(e.load(scratch + ((row - first) * pairs * 2 + token) * 32, vec(F32, 8)))
-            e.store(total, out + token * out_stride + row * 4)
-
-
-def spans(
-    e: Emitter,
-    quant: Quant,
-    rows: list[Value],
-    start: Value,
-    stop: Value,
-    ahead: Value,
-    take: Callable[[Value, list[Codes]], None],
-) -> None:
-    """take(first column, codes) for each span of the rows at these addresses from column `start` on.
-
-    Where a row ends within a span, its last block is repeated; activations there count for nothing."""
     size = SPAN // quant.block * quant.bytes
-    rooms = [e.memory(size) for _ in rows] if quant.block < SPAN else []
-    with e.loop(start, stop, SPAN) as k:
-        places = [e.var(I64, row + (k >> 8) * size) for row in rows]
-        for place in places:
-            for line in range(0, size, 64):
-                e.prefetch(place.get() + ahead + line, cache=2)
-        if rooms:
-            rest = (stop - k) / quant.block
-            with e.when(rest < SPAN // quant.block):
-                for place, room in zip(places, rooms, strict=True):
-                    with e.loop(0, SPAN // quant.block) as i:
-                        block = e.load(place.get() + e.least(i, rest - 1) * quant.bytes, vec(I8, quant.bytes))
-                        e.store(block, room + i * quant.bytes)
-                    place.set(room)
-        take(k, [quant.load(e, place.get(), SPAN // quant.block) for place in places])
+    rooms = [e.memory(size) for _ in range(abreast)] if quant.block < SPAN else []
+    with side_by_side(e, rows) as (first, apart, count):
+        with e.loop(0, count * pairs) as i:
+            e.store(e.const(vec(F32, 16)), scratch + i * 64)
+        with e.loop(0, cols, SPAN) as k, e.loop(0, count, abreast) as row:
+            which = [e.least(row + i, count - 1) for i in range(abreast)]
+            places = [w + (first + r * apart) * row_bytes + (k >> 8) * size for r in which]
+            codes = [load(e, quant, place, cols - k, room) for place, room in zip_longest(places, rooms)]
+            columns = [by_word(e, one.chunks, quant.order(SPAN // quant.block)) for one in codes]
+            with e.loop(0, pairs) as pair:
+                span = Span(x + ((k >> 8) * pairs + pair) * span_bytes(fine), fine)
+                exact = column_sums(e, quant, columns, span)
+                sums = [scratch + (r * pairs + pair) * 64 for r in which]
+                totals = [e.load(place, vec(F32, 16)) for place in sums]
+                for one, products, total, place in zip(codes, exact, totals, sums, strict=True):
+                    e.store(add_groups(e, quant, one, span, products, total), place)
+        with e.loop(0, count) as row, e.loop(0, tokens) as token:
+            total = e.total(e.load(scratch + (row * pairs * 2 + token) * 32, vec(F32, 8)))
+            e.store(total, out + token * out_stride + (first + row * apart) * 4)
+
+
+def load(e: Emitter, quant: Quant, w: Value, cols: Value, room: Value | None) -> Codes:
+    """A span at `w`.  Where a row ends within it, its last block is repeated; activations there count for nothing."""
+    blocks = SPAN // quant.block
+    for line in range(0, blocks * quant.bytes, 64):
+        e.prefetch(w + (AHEAD + line))
+    place = e.var(I64, w)
+    if room:
+        rest = cols / quant.block
+        with e.when(rest < blocks):
+            with e.loop(0, blocks) as i:
+                block = e.load(w + e.least(i, rest - 1) * quant.bytes, vec(I8, quant.bytes))
+                e.store(block, room + i * quant.bytes)
+            place.set(room)
+    return quant.load(e, place.get(), blocks)
 
 
 def span_bytes(fine: bool) -> int:

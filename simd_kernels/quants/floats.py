@@ -1,8 +1,7 @@
 """F64, F32, F16 and BF16 weights: converted to float32 and multiplied as such, with float32 activations."""
 
 from edgeinfer.simd_kernels.emit import F32, F64, I16, I32, I64, Emitter, Value, vec
-from edgeinfer.simd_kernels.quants.few import PREFETCH
-from edgeinfer.simd_kernels.quants.quant import AHEAD, side_by_side, streams
+from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
 
 WIDE = vec(F32, 16)
 STEP = 64  # numbers of a row at a time
@@ -57,30 +56,30 @@ class Float:
     ) -> None:
         """out f32[tokens][rows] = rows of weights times rows of activations f32[cols], each summed as `dot` does.
 
-        scratch: f32[tokens][16] for sums."""
+        scratch: f32[streams][tokens][16] for sums."""
         whole = cols & -STEP
-        with e.loop(0, rows) as row:
-            start = w + row * row_bytes
-            with e.loop(0, tokens) as token:
-                e.store(e.const(WIDE), scratch + token * 64)
-            with e.loop(0, whole, STEP) as k:
-                at = start + k * self.bytes
+        with side_by_side(e, rows) as (first, apart, count):
+            with e.loop(0, count * tokens) as i:
+                e.store(e.const(WIDE), scratch + i * 64)
+            with e.loop(0, whole, STEP) as k, e.loop(0, count) as row:
+                at = w + (first + row * apart) * row_bytes + k * self.bytes
                 for line in range(0, STEP * self.bytes, 64):
-                    e.prefetch(at + (PREFETCH + line), cache=2)
+                    e.prefetch(at + (AHEAD + line))
                 numbers = [self.load(e, at + 16 * j * self.bytes, 16) for j in range(STEP // 16)]
                 with e.loop(0, tokens) as token:
-                    here = x + token * x_stride + k * 4
-                    chains = [e.load(scratch + token * 64, WIDE), e.const(WIDE)]
+                    here, sums = x + token * x_stride + k * 4, scratch + (row * tokens + token) * 64
+                    chains = [e.load(sums, WIDE), e.const(WIDE)]
                     for j, sixteen in enumerate(numbers):
                         chains[j % 2] = e.fma(sixteen, e.load(here + 64 * j, WIDE), chains[j % 2])
-                    e.store(chains[0] + chains[1], scratch + token * 64)
-            with e.loop(0, tokens) as token:
-                here, rest = x + token * x_stride, e.var(vec(F32, 1))
+                    e.store(chains[0] + chains[1], sums)
+            with e.loop(0, count) as row, e.loop(0, tokens) as token:
+                start, here = w + (first + row * apart) * row_bytes, x + token * x_stride
+                rest = e.var(vec(F32, 1))
                 with e.loop(whole, cols) as k:
                     number = self.load(e, start + k * self.bytes, 1)
                     rest.set(e.fma(number, e.load(here + k * 4, vec(F32, 1)), rest.get()))
-                total = e.total(e.load(scratch + token * 64, WIDE)) + e.total(rest.get())
-                e.store(total, out + token * out_stride + row * 4)
+                total = e.total(e.load(scratch + (row * tokens + token) * 64, WIDE)) + e.total(rest.get())
+                e.store(total, out + token * out_stride + (first + row * apart) * 4)
 
     def unpack(self, e: Emitter, w: Value, cols: Value, numbers: Value, scales: Value, minimums: Value) -> None:
         """numbers f32[cols] of one row's `cols` weights at `w`; the other arguments are unused."""

@@ -6,24 +6,13 @@ matrix multiply are the same for all.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.quants import few
-from edgeinfer.simd_kernels.quants.few import PREFETCH
+from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
 
-# Rows are read side by side, STREAMS at a time and some hundred bytes of each in turn, from equal parts of the matrix:
-# a core's prefetchers follow each 4 kB page on their own and start anew in the next one, so that a single stream gets
-# three quarters of what the memory gives to eight.  What the prefetchers miss, the first bytes of the next page, is
-# asked for AHEAD bytes before.
-STREAMS, FEW_STREAMS = 8, 2  # the few where more were not measured
-AHEAD = 512
-
-
-def streams(e: Emitter) -> int:
-    """Rows read side by side."""
-    return STREAMS if e.tier.machine == "x86_64" else FEW_STREAMS
+PREFETCH = 4096  # bytes ahead of the weights in use where one row is read after the other
 
 
 @dataclass(frozen=True)
@@ -119,18 +108,6 @@ class Quant:
     def _offset(self, k: Value) -> Value:
         """Bytes from a row's beginning to its column `k`."""
         return (k >> (self.block.bit_length() - 1)) * self.bytes
-
-
-@contextmanager
-def side_by_side(e: Emitter, rows: Value) -> Iterator[tuple[Value, Value, Value]]:
-    """A loop over `rows` rows, `streams` at a time: (first row, rows from one to the next, how many).  The last turn
-    takes the rows that are left, neighbours."""
-    n = streams(e)
-    turns = rows / n
-    with e.loop(0, turns + 1) as turn:
-        whole = turn < turns
-        count = e.select(whole, e.const(I64, n), rows - turns * n)
-        yield e.select(whole, turn, turns * n), e.select(whole, turns, 1), count
 
 
 ROOM = 192  # bytes of a row's sums

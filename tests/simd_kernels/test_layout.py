@@ -33,9 +33,9 @@ def test_a_head_has_room_for_keys_values_and_scales(kv_type, number, key_dim, va
 
 def test_scratch_holds_panel_and_sums_for_every_tier():
     from edgeinfer.simd_kernels import cpu
-    from edgeinfer.simd_kernels.quants import few
+    from edgeinfer.simd_kernels.quants import streams
 
-    assert few.FEW_ROWS * layout.FEW * 8 * 4 <= layout.SPARE  # sums of a few rows
+    assert streams.STREAMS * layout.FEW * 16 * 4 <= layout.SPARE  # sums of a few rows
     for tier in cpu.TIERS:
         # rows, then the panel: codes, scales and minimums of both
         codes = 2 * tier.tile_rows * (layout.DEPTH + 2 * 4 * layout.DEPTH // 16)

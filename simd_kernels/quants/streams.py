@@ -1,0 +1,30 @@
+"""How rows of weights are read at the speed of the memory: several side by side."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from edgeinfer.simd_kernels.emit import I64, Emitter, Value
+
+# Rows are read side by side, STREAMS at a time and some hundred bytes of each in turn, from equal parts of the matrix:
+# a core's prefetchers follow each 4 kB page on their own and start anew in the next one, so that a single stream gets
+# three quarters of what the memory gives to eight.  What the prefetchers miss, the first bytes of the next page, is
+# asked for AHEAD bytes before.
+STREAMS, FEW_STREAMS = 8, 2  # the few where more were not measured
+AHEAD = 512
+
+
+def streams(e: Emitter) -> int:
+    """Rows read side by side."""
+    return STREAMS if e.tier.machine == "x86_64" else FEW_STREAMS
+
+
+@contextmanager
+def side_by_side(e: Emitter, rows: Value) -> Iterator[tuple[Value, Value, Value]]:
+    """A loop over `rows` rows, `streams` at a time: (first row, rows from one to the next, how many).  The last turn
+    takes the rows that are left, neighbours."""
+    n = streams(e)
+    turns = rows / n
+    with e.loop(0, turns + 1) as turn:
+        whole = turn < turns
+        count = e.select(whole, e.const(I64, n), rows - turns * n)
+        yield e.select(whole, turn, turns * n), e.select(whole, turns, 1), count
