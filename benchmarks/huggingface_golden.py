@@ -17,6 +17,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors import safe_open
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
@@ -219,6 +220,10 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
     "glm": ("GlmForCausalLM", {"head_dim": 16}),
     "glm4": ("Glm4ForCausalLM", {"head_dim": 16}),
     "gpt_oss": ("GptOssForCausalLM", {**FEW, **WINDOW, "head_dim": 16, "rope_parameters": {**YARN, "truncate": False}}),
+    "gpt_oss-mxfp4": (
+        "GptOssForCausalLM",
+        {**FEW, **WINDOW, "hidden_size": 64, "intermediate_size": 64, "rope_parameters": YARN, "head_dim": 16},
+    ),
     "mamba": ("MambaForCausalLM", {"intermediate_size": 64, "state_size": 8}),
     "falcon_mamba": ("FalconMambaForCausalLM", {"intermediate_size": 64, "state_size": 8}),
     "mamba2": ("Mamba2ForCausalLM", {"num_heads": 4, "head_dim": 16, "state_size": 8, "n_groups": 1, "chunk_size": 8}),
@@ -444,7 +449,18 @@ def make(name: str) -> None:
         path = pathlib.Path(folder, "model.safetensors")
         with safe_open(path, "np") as file:
             shapes = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
-        golden.write_safetensors(path, {key: golden.weights(key, shape) for key, shape in shapes.items()})
+        tensors, kept = {}, {}
+        for key, shape in shapes.items():
+            if name.endswith("mxfp4") and key.endswith(("gate_up_proj", "down_proj")):
+                experts, cols, rows = shape  # transposed; the blocks are not
+                parts = {f"{key}_blocks": (experts, rows, cols // 32, 16), f"{key}_scales": (experts, rows, cols // 32)}
+                blocks, scales = (torch.from_numpy(golden.weights(part, size)) for part, size in parts.items())
+                tensors[key] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).contiguous().numpy()
+                kept |= parts
+            else:
+                tensors[key], kept[key] = golden.weights(key, shape), shape
+        shapes = kept
+        golden.write_safetensors(path, tensors)
         model = model_class.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
         saved = json.loads(pathlib.Path(folder, "config.json").read_text())
     if wanted == "Llama4ForConditionalGeneration":  # which fails without a picture
@@ -453,6 +469,8 @@ def make(name: str) -> None:
         logits = model(torch.tensor([golden.IDS]), use_cache=False).logits[0].numpy()
     assert np.isfinite(logits).all() and logits.std() > 0.05, (name, logits.std())
     saved["architectures"] = [STATED.get(name, wanted)]
+    if name.endswith("mxfp4"):
+        saved["quantization_config"] = {"quant_method": "mxfp4"}
     saved = {key: value for key, value in saved.items() if key not in ("transformers_version", "dtype")}
     np.savez_compressed(
         golden.FOLDER / f"{name}.npz", config=json.dumps(saved), shapes=json.dumps(shapes), logits=logits

@@ -66,7 +66,7 @@ def _written(folder: Folder, kind: GgmlType | None) -> Writer:
     if not isinstance(classes, list) or not classes or not isinstance(classes[0], str):
         raise FormatError("config.json names no class in `architectures`")
     family = huggingface.find(classes[0])
-    if config.get("quantization_config") is not None:
+    if config.get("quantization_config") is not None and _method(config) not in getattr(family, "QUANTISED", ()):
         raise UnsupportedError(f"the weights are quantised ({_method(config)}); get them as BF16, F16 or F32")
     stated = {key: value for key, value in _text_config(config).items() if value is not None}
     tensors = _text_tensors(folder, getattr(family, "PREFIX", ""))

@@ -13,6 +13,7 @@ from edgeinfer.formats.cursor import shown
 from edgeinfer.formats.floats import STORED, widened
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.gguf_header import Value
+from edgeinfer.formats.mxfp4 import MadeMxfp4
 from edgeinfer.formats.safetensors import Stored
 from edgeinfer.formats.virtual import Change, Made
 from edgeinfer.huggingface.config import Config
@@ -20,7 +21,8 @@ from edgeinfer.huggingface.config import Config
 _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
 _KEPT = (GgmlType.F32, GgmlType.F16, GgmlType.BF16)  # all else becomes float32
 _PRECISE = re.compile(  # small matrices on which much depends: float32 in any file
-    r"(?:ffn_gate_inp|ffn_gate_inp_shexp|position_embd|ssm_conv1d|ssm_a|shortconv\.conv|altup_\w+_coef|altup_router)\b.*"
+    r".*norm\.weight|.*\.bias|(?:ffn_gate_inp|ffn_gate_inp_shexp|position_embd|shortconv\.conv)\.weight"
+    r"|ssm_(?:conv1d\.weight|a|d)|altup_(?:\w+_coef|router)\.weight"
 )
 _IDLE = re.compile(
     r".*(?:rotary_emb\.inv_freq|attn\.(?:masked_)?bias|attention\.(?:masked_)?bias|position_ids)|mtp\..*"
@@ -36,7 +38,7 @@ class Writer:
         self.arch = arch
         self.config = config
         self.pairs: dict[str, Value] = {}
-        self.tensors: dict[str, Made] = {}
+        self.tensors: dict[str, Made | MadeMxfp4] = {}
         self._sources = sources
         self._kind = kind
         self._used: set[str] = set()
@@ -56,14 +58,18 @@ class Writer:
         number is a vector of one.
 
         FormatError if there is none; UnsupportedError if its dtype is none of those."""
-        name = self._source_prefix + source
-        stored = self._sources.get(name)
-        if stored is None:
-            raise FormatError(f"the weights have no tensor {shown(name)}")
+        stored = self._stored(source)
         if stored.dtype not in _DTYPES:
-            raise UnsupportedError(f"tensor {shown(name)} is {stored.dtype}; what can be read: {' '.join(_DTYPES)}")
-        self._used.add(name)
+            known = " ".join(_DTYPES)
+            raise UnsupportedError(f"tensor {shown(stored.name)} is {stored.dtype}; what can be read: {known}")
         return stored.data.view(_DTYPES[stored.dtype]).reshape(stored.shape or (1,))
+
+    def _stored(self, source: str) -> Stored:
+        name = self._source_prefix + source
+        if name not in self._sources:
+            raise FormatError(f"the weights have no tensor {shown(name)}")
+        self._used.add(name)
+        return self._sources[name]
 
     def numbers(self, source: str) -> np.ndarray:
         """float32 [n]: a small tensor of the folder."""
@@ -93,6 +99,20 @@ class Writer:
         full = self._prefix + name
         changes = tuple(change) if isinstance(change, Sequence) else (change,) * len(pieces)
         self.tensors[full] = Made(full, kind, shape, tuple(zip(pieces, changes, strict=True)))
+
+    def codes(self, source: str) -> np.ndarray:
+        """uint8: a tensor of the folder that holds no numbers but parts of them.  FormatError if it does not."""
+        stored = self._stored(source)
+        if stored.dtype != "U8":
+            raise FormatError(f"tensor {shown(stored.name)} is {stored.dtype}, U8 wanted")
+        return stored.data.reshape(stored.shape)
+
+    def put_mxfp4(self, name: str, scales: np.ndarray, codes: np.ndarray) -> None:
+        """The tensor `name` of MXFP4, which stays so whatever was asked for: see `MadeMxfp4`."""
+        if scales.ndim != 3 or codes.shape != (*scales.shape, GgmlType.MXFP4.block // 2) or not scales.size:
+            raise FormatError(f"the scales of tensor {self._prefix + name} do not fit its codes")
+        shape = (*scales.shape[:2], scales.shape[2] * GgmlType.MXFP4.block)
+        self.tensors[self._prefix + name] = MadeMxfp4(self._prefix + name, shape, scales, codes)
 
     def copy(self, table: Mapping[str, str], change: Change | None = None) -> None:
         """The tensors that a table names, {name: source}, weights and biases, as far as the folder has them and they

@@ -2,7 +2,8 @@
 
 Such a file has ARCH, GGUF's name of the architecture; CLASSES, the names in config.json's `architectures`; and
 `write(w: Writer)`, which writes down the keys and, by the names of the folder's, the tensors.  It may have DEFAULTS,
-what holds where config.json leaves numbers out, and PREFIX, which some folders leave out of all tensors' names.
+what holds where config.json leaves numbers out; PREFIX, which some folders leave out of all tensors' names; and
+QUANTISED, the forms of quantised weights it takes.
 """
 
 from __future__ import annotations

@@ -24,6 +24,9 @@ Shapes = Mapping[str, tuple[int, ...]]
 def weights(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """float32: of a size that keeps every layer's part in the logits visible."""
     rng = np.random.RandomState(zlib.crc32(name.encode()))  # whose numbers never change between versions of numpy
+    if name.endswith(("_blocks", "_scales")):  # of MXFP4: codes, and exponents of 2 from 127 on
+        low, high = (0, 256) if name.endswith("_blocks") else (123, 126)
+        return rng.randint(low, high, shape).astype(np.uint8)
     x = rng.standard_normal(shape)
     if name.endswith("A_log"):
         x = np.log1p(np.abs(2 * x))
@@ -41,10 +44,14 @@ def weights(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def write_safetensors(path: pathlib.Path, tensors: Mapping[str, np.ndarray], dtype: str = "F32") -> None:
-    """One file of float32 tensors, or of others as raw numbers that `dtype` names."""
+    """One file of float32 tensors, or of others as raw numbers that `dtype` names; bytes are U8 in any case."""
     header, start = {}, 0
     for name, x in tensors.items():
-        header[name] = {"dtype": dtype, "shape": list(x.shape), "data_offsets": [start, start + x.nbytes]}
+        header[name] = {
+            "dtype": "U8" if x.dtype == np.uint8 else dtype,
+            "shape": list(x.shape),
+            "data_offsets": [start, start + x.nbytes],
+        }
         start += x.nbytes
     raw = json.dumps(header).encode()
     path.write_bytes(len(raw).to_bytes(8, "little") + raw + b"".join(x.tobytes() for x in tensors.values()))

@@ -170,3 +170,11 @@ def test_a_dtype_that_cannot_be_read(folder):
         folder / "model.safetensors", {"model.embed_tokens.weight": np.zeros((96, 32), "u1")}, "U8"
     )
     refused(folder, "model.embed_tokens.weight", "U8", kind=UnsupportedError)
+
+
+@pytest.mark.parametrize(("part", "shape"), [("scales", (4, 96, 1)), ("scales", (4, 128)), ("blocks", (4, 128, 2, 8))])
+def test_blocks_that_do_not_fit_their_scales(tmp_path, part, shape):
+    config, shapes, _ = golden.load("gpt_oss-mxfp4")
+    name = f"model.layers.0.mlp.experts.gate_up_proj_{part}"
+    assert name in shapes and shapes[name] != shape
+    refused(golden.write_folder(tmp_path / "m", config, shapes | {name: shape}), "do not fit", kind=FormatError)
