@@ -79,8 +79,8 @@ def check_step(backend: Backend, chunks: Sequence[Chunk], logits: np.ndarray) ->
             raise RequestError(f"a chunk of {len(chunk.ids)} tokens with {chunk.outputs} outputs")
         if backend.plan.pooling and chunk.outputs != 1:
             raise RequestError(f"a chunk with {chunk.outputs} outputs; a plan that pools gives one for each chunk")
-        if backend.length(chunk.seq) and not backend.plan.causal:
-            raise RequestError("a text in several steps; what is not causal must be read in one")
+        if backend.length(chunk.seq) and (backend.plan.pooling or not backend.plan.causal):
+            raise RequestError("a text in several steps; a plan that pools, or is not causal, must read it in one")
         length = backend.length(chunk.seq) + len(chunk.ids)
         if length > backend.n_ctx:
             raise ContextFullError(f"{length} tokens do not fit into the context of {backend.n_ctx}")

@@ -11,6 +11,7 @@ import numpy as np
 from edgeinfer import cost, files, measure
 from edgeinfer.backend import Chunk
 from edgeinfer.cpu import CpuBackend
+from edgeinfer.errors import RequestError
 from edgeinfer.lowering.nodes import Node
 from edgeinfer.plan import trace
 
@@ -76,6 +77,8 @@ class Bench:
     def __post_init__(self) -> None:
         self.file = files.open(self.path)
         self.plan = trace(self.file, self.n_ctx)
+        if self.plan.pooling or not self.plan.causal:
+            raise RequestError(f"this {self.plan.config.arch} model does not generate, which is what bench measures")
         self.backend = CpuBackend(self.plan, self.n_ctx, self.threads, self.kv_type, self.n_batch, 1)
         self.seq = self.backend.open()
         self.logits = np.zeros((self.backend.n_batch, self.backend.n_vocab), np.float32)

@@ -35,7 +35,8 @@ class CpuBackend:
         self.plan, self.kv_type = plan, kv_type
         attends = [op.attrs for op in plan.ops if op.kind == "attend" and len(op.ins) == 3]  # others use their KV
         layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in attends]
-        self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type)
+        together = self.n_batch if plan.pooling else None  # texts are read in one step and given back
+        self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type, together)
         self._states = States(plan.ops, n_seq)
         lowered = self._lowered = Lowering(plan, self._cache, n_threads).run()
         rows = layout.up(self.n_batch, self.tier.tile_tokens)

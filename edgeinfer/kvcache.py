@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgeinfer.errors import BackendError
 from edgeinfer.simd_kernels.layout import BLOCK, aligned, head_layout, up
 
 
@@ -30,26 +31,26 @@ class Layer:
 class Group:
     """The block tables of all layers with one window."""
 
-    def __init__(self, window: int, n_ctx: int, n_batch: int, n_seq: int) -> None:
+    def __init__(self, window: int, n_ctx: int, n_batch: int, n_seq: int, together: int | None = None) -> None:
         self.window = window
         self.blocks = up(n_ctx, BLOCK) // BLOCK  # of a full sequence
         ring = (window + n_batch - 2) // BLOCK + 2  # blocks that window and step can touch, however they lie
         self.ring = min(ring, self.blocks) if window else 0
         self.each = self.ring or self.blocks
         self.tables = np.zeros((n_seq, self.blocks), np.int32)
-        self._free = list(range(n_seq * self.each - 1, -1, -1))
+        whole = n_seq * self.each
+        self.pool_blocks = whole if together is None else min(whole, together // BLOCK + n_seq)
+        self._free = list(range(self.pool_blocks - 1, -1, -1))
         self._held: list[list[int]] = [[] for _ in range(n_seq)]
         self._top = [0] * n_seq  # tokens the ring has seen
-
-    @property
-    def pool_blocks(self) -> int:
-        return len(self.tables) * self.each
 
     def grow(self, seq: int, length: int) -> None:
         """Have a block for every position below `length`."""
         held, table = self._held[seq], self.tables[seq]
         wanted = min(up(length, BLOCK) // BLOCK, self.each)
         while len(held) < wanted:
+            if not self._free:
+                raise BackendError("the sequences hold more tokens together than there is room for")
             table[len(held) :: self.ring or self.blocks] = self._free[-1]
             held.append(self._free.pop())  # last: where an interrupt comes before it, the next step does both again
         self._top[seq] = max(self._top[seq], length)
@@ -71,16 +72,26 @@ class Group:
 
 
 class KVCache:
-    """Pools of all layers, tables and lengths of all sequences."""
+    """Pools of all layers, tables and lengths of all sequences.
 
-    def __init__(self, layers: Iterable[Layer], n_ctx: int, n_batch: int, n_seq: int, kv_type: str) -> None:
+    `together`: tokens that all sequences hold at most; without it each may hold n_ctx."""
+
+    def __init__(
+        self,
+        layers: Iterable[Layer],
+        n_ctx: int,
+        n_batch: int,
+        n_seq: int,
+        kv_type: str,
+        together: int | None = None,
+    ) -> None:
         self.n_ctx, self.kv_type = n_ctx, kv_type
         self.groups: dict[int, Group] = {}
         self.pools: dict[int, np.ndarray] = {}  # uint8 by layer; pages are taken when first written
         self.windows: dict[int, int] = {}  # by layer: the group it belongs to
         for layer in layers:
             if layer.window not in self.groups:
-                self.groups[layer.window] = Group(layer.window, n_ctx, n_batch, n_seq)
+                self.groups[layer.window] = Group(layer.window, n_ctx, n_batch, n_seq, together)
             self.windows[layer.number] = layer.window
             head, _ = head_layout(kv_type, layer.key_dim, layer.value_dim)
             self.pools[layer.number] = aligned(self.groups[layer.window].pool_blocks * layer.kv_heads * head)

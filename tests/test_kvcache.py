@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from edgeinfer.errors import BackendError
 from edgeinfer.kvcache import Group, KVCache, Layer
 from edgeinfer.simd_kernels.layout import BLOCK
 
@@ -51,6 +52,24 @@ def test_a_full_pool_serves_every_sequence_to_its_end():
     assert group._free == [] and not set(blocks(group, 0, 50)) & set(blocks(group, 1, 50))
     group.cut(0, 0)
     group.grow(0, 50)
+
+
+@pytest.mark.parametrize("window", [0, 8])
+def test_sequences_may_share_the_room_for_one_step(window):
+    group = Group(window, 100, 100, 8, together=100)
+    assert group.pool_blocks == 100 // BLOCK + 8
+    for lengths in ([1] * 8, [17, 33, 50], [100], [12, 12, 12, 12, 13, 13, 13, 13]):
+        for seq, length in enumerate(lengths):
+            group.grow(seq, length)
+        used = [set(blocks(group, seq, length)) for seq, length in enumerate(lengths)]
+        assert len(set.union(*used)) == sum(-(-length // BLOCK) for length in lengths)
+        for seq in range(8):
+            group.cut(seq, 0)
+    for seq in range(2):
+        group.grow(seq, 100)
+    with pytest.raises(BackendError, match="more tokens together"):
+        group.grow(2, 1)
+    assert Group(0, 100, 32, 2, together=10**6).pool_blocks == 14
 
 
 def test_a_ring_repeats_its_blocks():

@@ -9,6 +9,7 @@ import pytest
 
 from tests import tiny
 from tests.cli.conftest import Command
+from tests.models import encoders
 
 LLAMA_BENCH = (
     "build_commit build_number cpu_info gpu_info backends model_filename model_type model_size model_n_params n_batch "
@@ -133,3 +134,8 @@ def test_numbers_that_are_none(edgeinfer, model, arguments):
 
 def test_nothing_to_measure(edgeinfer, model):
     assert "nothing to measure" in edgeinfer.fails(2, "bench", model, "-p", "0", "-n", "0")
+
+
+def test_what_does_not_generate_is_not_measured(edgeinfer, tmp_path):
+    path = encoders.CASES["bert"].write(tmp_path / "m.gguf")
+    assert "this bert model does not generate" in edgeinfer.fails(2, "bench", path, *QUICK, "-p", "64", "-n", "8")
