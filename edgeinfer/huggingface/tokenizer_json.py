@@ -34,7 +34,7 @@ def read(file: dict[str, Any], arch: str) -> Pieces:
         byte_level = any(
             step.get("type") == "ByteLevel" for part in ("pre_tokenizer", "decoder") for step in _steps(file.get(part))
         )
-        pieces = _byte_level(file, model, arch) if byte_level else _sentencepiece(file, model)
+        pieces = _byte_level(file, model, arch) if byte_level else _sentencepiece(file, model, arch)
     elif kind == "WordPiece":
         pieces = _wordpiece(model, special)
     elif kind == "Unigram":
@@ -53,17 +53,21 @@ def _byte_level(file: dict[str, Any], model: dict[str, Any], arch: str) -> Piece
     return Pieces("gpt2", texts, {id: PieceType.NORMAL for id in texts}, merges=_merges(model), pre=pre)
 
 
-def _sentencepiece(file: dict[str, Any], model: dict[str, Any]) -> Pieces:
-    """Pieces are scored by the place of the first pair that makes them, which is the order they are joined in."""
-    texts = _vocabulary(model)
-    ranks: dict[str, int] = {}
-    for rank, merge in enumerate(_merges(model)):
-        ranks.setdefault(merge.replace(" ", ""), rank)
-    scores = {id: -float(ranks.get(str(text), len(ranks))) for id, text in texts.items()}
+def _sentencepiece(file: dict[str, Any], model: dict[str, Any], arch: str) -> Pieces:
+    """Pieces are scored by the place of the first pair that makes them, which is the order they are joined in.
+
+    Gemma 4's keep the pairs themselves."""
+    texts, merges = _vocabulary(model), _merges(model)
     types = {id: PieceType.BYTE if _BYTE.fullmatch(str(text)) else PieceType.NORMAL for id, text in texts.items()}
     for id, text in texts.items():
         if text == model.get("unk_token"):
             types[id] = PieceType.UNKNOWN
+    if arch == "gemma4":
+        return Pieces("gemma4", texts, types, merges=merges)
+    ranks: dict[str, int] = {}
+    for rank, merge in enumerate(merges):
+        ranks.setdefault(merge.replace(" ", ""), rank)
+    scores = {id: -float(ranks.get(str(text), len(ranks))) for id, text in texts.items()}
     keys: dict[str, Value] = {"tokenizer.ggml.pre": "default", "tokenizer.ggml.add_space_prefix": _prefixed(file)}
     return Pieces("llama", texts, types, scores, keys=keys)
 

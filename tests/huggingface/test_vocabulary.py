@@ -41,9 +41,9 @@ LLAMA3 = (
 SPECIAL = ["<s>", "</s>", "<|im_start|>"]
 
 
-def write(folder, rows, tokenizer=None, model=None, **others):
+def write(folder, rows, tokenizer=None, model=None, case="qwen2", **others):
     """A folder of a tiny model with `rows` tokens; `others` are JSON files by their names without .json."""
-    config, shapes, _ = golden.load("qwen2")
+    config, shapes, _ = golden.load(case)
     config |= {"bos_token_id": None, "eos_token_id": None, "tie_word_embeddings": True}
     shapes = {
         n: (rows, 32) if n == "model.embed_tokens.weight" else s for n, s in shapes.items() if n != "lm_head.weight"
@@ -154,6 +154,20 @@ def test_sentencepiece_bpe_of_tokenizer_json(tmp_path):
     assert np.allclose(metadata["tokenizer.ggml.scores"], [theirs.get_score(id) for id in range(len(pieces))])
     assert [scored.encode(text) for text in texts] == [ours.encode(text) for text in texts]
     assert list(metadata["tokenizer.ggml.token_type"][:4]) == [2, 3, 3, 6]
+
+
+def test_gemma_4_keeps_the_pairs(tmp_path):
+    """Two pairs make one piece, and a third comes between them: no order of pieces says that."""
+    pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁abc", "ab", "bc", "abc", "\n", "\n\n", "▁a"]
+    ids = {piece: id for id, piece in enumerate(pieces)}
+    merges = [("ab", "c"), ("b", "c"), ("a", "b"), ("a", "bc"), ("\n", "\n"), ("▁", "a")]
+    theirs = Theirs(models.BPE(ids, merges, unk_token="<unk>", byte_fallback=True))
+    theirs.normalizer = normalizers.Replace(" ", "▁")
+    theirs.add_special_tokens(["<unk>"])
+    ours, metadata = opened(write(tmp_path / "m", len(pieces), theirs, case="gemma4-experts"))
+    assert metadata["tokenizer.ggml.model"] == "gemma4"
+    for text in ["abc", "ab c", "bcab", " a aab\n\nb", "é a"]:
+        assert ours.encode(text, add_special=False) == theirs.encode(text).ids, text
 
 
 def test_unigram(tmp_path):
