@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import edgeinfer
-from edgeinfer.cli import bench, convert, doctor, embed, kernels, perplexity, pull, run, show, tokenize
+from edgeinfer.cli import bench, convert, doctor, embed, kernels, perplexity, pull, run, show, tokenize, tune
 from edgeinfer.cli import list as list_models
 from edgeinfer.errors import EdgeInferError
 
@@ -41,7 +41,7 @@ def _app(debug: bool) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for module in (run, pull, list_models, show, convert, tokenize, embed, perplexity, bench, doctor):
+    for module in (run, pull, list_models, show, convert, tokenize, embed, perplexity, bench, tune, doctor):
         name = module.__name__.rpartition(".")[2]
         app.command(name)(_guarded(module.command, debug))
     group = typer.Typer(help="Kernels: machine code made for a kind of CPU.", no_args_is_help=True)

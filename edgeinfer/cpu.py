@@ -68,10 +68,14 @@ class CpuBackend:
             if buffer.root.logits
         ]
         self._workers = Workers(threads, kernels["run"])
-        self._pace = Pace(threads)
+        self.use(threads, threads)
 
     def _address(self, buffer: Buffer) -> int:
         return 0 if buffer.root.logits else self._slots[buffer.root.slot].ctypes.data + buffer.start
+
+    def use(self, decode: int, prefill: int) -> None:
+        """Have so many of the workers, at most, take part in steps of one token and in others."""
+        self._pace, self._prefill = Pace(decode), prefill
 
     # The Backend protocol
 
@@ -131,7 +135,7 @@ class CpuBackend:
             logits[:] = out
 
     def _run(self, tokens: int) -> None:
-        threads = self._pace.threads if tokens == 1 else None
+        threads = self._pace.threads if tokens == 1 else self._prefill
         self._workers.run(self._records.ctypes.data, len(self._records), self._step.address, threads)
         if tokens == 1:
             self._pace.look(self._workers.times())

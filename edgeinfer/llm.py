@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgeinfer import embedding, files, machine, memory
+from edgeinfer import embedding, files, machine, memory, tune
 from edgeinfer import prompt as prompts
 from edgeinfer.backend import Backend
 from edgeinfer.embedding import Ranked, Text
@@ -60,21 +60,25 @@ class LLM:
         n_ctx: tokens that a prompt and its answer may take together; more than the model states is lowered to that,
         with a warning.  None is what it states, or where the KV of that takes over a quarter of the memory
         available, the largest multiple of 256 whose KV does not.  n_threads: None is the physical cores this process
-        may use; a step of one token leaves some of them out while other programs take the cores.  kv_type: f32, f16 or
-        q8_0, of the KV (always f32 in the reference backend).  backend: "cpu", or "reference" for plain numpy.
-        n_batch: tokens of a prompt that are read in one step.  override: metadata that counts instead of what the file
-        says, by GGUF's keys.
+        may use, or what `edgeinfer tune` has found best for this model; a step of one token leaves some of them out
+        while other programs take the cores.  kv_type: f32, f16 or q8_0, of the KV (always f32 in the reference
+        backend).  backend: "cpu", or "reference" for plain numpy.  n_batch: tokens of a prompt that are read in one
+        step.  override: metadata that counts instead of what the file says, by GGUF's keys.
 
         FormatError, UnsupportedError: the file.  RequestError: an argument.  BackendError: not enough memory.
         """
         if backend not in BACKENDS:
             raise RequestError(f"backend is {backend!r}; must be one of {', '.join(BACKENDS)}")
         n_batch = _integer("n_batch", n_batch, 1, MAX_BATCH)
-        self.n_threads = machine.cores() if n_threads is None else _integer("n_threads", n_threads, 1, MAX_THREADS)
+        if n_threads is not None:
+            n_threads = _integer("n_threads", n_threads, 1, MAX_THREADS)
         self.kv_type = kv_type if backend == "cpu" else "f32"
         self.path = os.fspath(catalog.resolve(model))
         self._file = files.open(self.path, override)
-        self.n_ctx = _context(trace(self._file), n_ctx, self.kv_type, n_batch)
+        plan = trace(self._file)
+        self._threads = tune.Threads(n_threads, n_threads) if n_threads else tune.kept(plan)
+        self.n_threads = max(self._threads.decode, self._threads.prefill)
+        self.n_ctx = _context(plan, n_ctx, self.kv_type, n_batch)
         self.n_batch = min(n_batch, self.n_ctx)
         self.tokenizer = Tokenizer.from_gguf(self._file)
         self.sampling = stated(self._file.metadata)
@@ -98,7 +102,9 @@ class LLM:
             return ReferenceBackend(plan, self.n_ctx, n_batch, sequences)
         from edgeinfer.cpu import CpuBackend
 
-        return CpuBackend(plan, self.n_ctx, self.n_threads, self.kv_type, n_batch, sequences)
+        cpu = CpuBackend(plan, self.n_ctx, self.n_threads, self.kv_type, n_batch, sequences)
+        cpu.use(self._threads.decode, self._threads.prefill)
+        return cpu
 
     def _engine_that_pools(self, pooling: str) -> Engine:
         """Made at first use, and kept."""

@@ -23,7 +23,8 @@ class Pace:
         self._seen = np.zeros((most, 2), np.int64)
 
     def look(self, times: np.ndarray) -> None:
-        """After a step: i64[most][2], ticks that workers have run in all and waited in all."""
+        """After a step: i64[workers][2], ticks that they have run in all and waited in all."""
+        times = times[: self._most]
         took, waited = int(times[0, 0] - self._seen[0, 0]), int((times - self._seen)[:, 1].max())
         self._seen = times
         self.note(took, waited)

@@ -393,6 +393,21 @@ def test_windows_take_no_more_memory_in_a_larger_context(model, backends):
         assert large == small if window else large == 4 * small
 
 
+def test_steps_of_one_token_and_others_may_have_threads_of_their_own(model, backends):
+    """With the same bits, and no more of the workers at work than they are to have."""
+    of = model("llama", "Q4_K")
+    usual, other = backends(of, n_threads=3), backends(of, n_threads=3)
+    other.use(decode=1, prefill=2)
+    for pieces, working in (([1], 1), ([4], 2)):
+        before = other._workers.times()
+        want, got = (run(backend, backend.open(), list(range(8)), pieces) for backend in (usual, other))
+        assert (got == want).all()
+        ran = (other._workers.times() - before)[:, 0]
+        assert not ran[working:].any()
+        for backend in (usual, other):
+            backend.close_sequence(0)
+
+
 def test_close_ends_the_threads(model):
     before = set(threading.enumerate())
     backend = CpuBackend(model().plan, 32, 3, "f16", 32, 1)
