@@ -73,10 +73,13 @@ def choose(seconds: Callable[[int], float], candidates: list[int]) -> int:
     deadline = time.perf_counter() + SECONDS
     usual, *others = candidates
     seconds(usual)  # what is only slow the first time
-    if not others:
+    first = {}
+    for count in others:
+        if time.perf_counter() < deadline:
+            first[count] = seconds(count)
+    if not first:
         return usual
-    first = {count: min(seconds(count) for _ in range(2)) for count in others}
-    best = min(others, key=lambda count: first[count])
+    best = min(first, key=lambda count: first[count])
     pairs = []
     while len(pairs) < ROUNDS and time.perf_counter() < deadline:
         pairs.append((seconds(usual), seconds(best)))
