@@ -17,7 +17,7 @@ FORMATS = ("md", "json", "jsonl", "csv")
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A GGUF file or a pulled model's name.")],
+    model: Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder or a pulled model's name.")],
     n_prompt: Annotated[str, typer.Option("-p", "--n-prompt", help="Tokens of a prompt; several: 128,512.")] = "512",
     n_gen: Annotated[str, typer.Option("-n", "--n-gen", help="Tokens to generate.")] = "128",
     both: Annotated[list[str] | None, typer.Option("-pg", help="PROMPT,GEN: both in one test.")] = None,

@@ -11,7 +11,7 @@ from edgeinfer.errors import RequestError
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A GGUF file or a model's name.")],
+    model: Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder or a model's name.")],
     texts: Annotated[list[str] | None, typer.Argument(help="The texts; else the lines of standard input.")] = None,
     pooling: Annotated[str | None, typer.Option(help="mean, cls or last; else as the file says.")] = None,
     dimensions: Annotated[int | None, typer.Option(min=1, help="Only the first numbers of each vector.")] = None,

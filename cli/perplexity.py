@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A GGUF file or a pulled model's name.")],
+    model: Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder or a pulled model's name.")],
     file: Annotated[str, typer.Argument(help="The text, UTF-8.")],
     ctx: Annotated[int, typer.Option(min=2, help="Tokens in a window.")] = 512,
     threads: Annotated[int | None, typer.Option(help="CPU threads; all physical cores if left out.")] = None,

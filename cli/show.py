@@ -20,7 +20,7 @@ CONTEXTS = (512, 2048, 8192, 32_768, 131_072)  # tokens the memory is stated for
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A GGUF file or a pulled model's name.")],
+    model: Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder or a pulled model's name.")],
     ctx: Annotated[int | None, typer.Option(min=1, help="Context the memory is stated for; else the model's.")] = None,
     kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
     override: Override = None,
