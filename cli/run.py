@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def command(
     first: Annotated[str | None, typer.Argument(metavar="MODEL", help="As -m.")] = None,
     second: Annotated[str | None, typer.Argument(metavar="PROMPT", help="As -p.")] = None,
-    model: Annotated[str | None, typer.Option("-m", "--model", help="A GGUF file, a Hugging Face folder or a name.")] = None,
+    model: Annotated[str | None, typer.Option("-m", "--model", help="A model file, folder or name.")] = None,
     prompt: Annotated[str | None, typer.Option("-p", "--prompt", help="What to answer.")] = None,
     system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,

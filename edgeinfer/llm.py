@@ -55,7 +55,7 @@ class LLM:
         n_batch: int = 512,
         override: Mapping[str, object] | None = None,
     ) -> None:
-        """Load `model`: the path of a GGUF file or Hugging Face folder, or a name of the catalog, pulled if it was not yet.
+        """Load `model`: the path of a GGUF file or Hugging Face folder, or a name of the catalog, which is then pulled.
 
         n_ctx: tokens that a prompt and its answer may take together; more than the model states is lowered to that,
         with a warning.  None is what it states, or where the KV of that takes over a quarter of the memory
