@@ -65,8 +65,8 @@ def quantise(fine: bool) -> Callable[..., None]:
     A few (STEP.few at most) lie in spans of 256 columns of pairs of rows, FEW rows at a time, span after span: codes
     i8[8 words][2][8 groups][4], scales f32[2][8], sums f32[2][8], and over 16 codes f32[2][2][8], of first halves of
     groups and of second ones.
-    More: tiles of n = tile_tokens rows in place of n rows, codes i8[width / 4][n][4], scales f32[width / 32][n], sums
-    [...][n] likewise.
+    More: tiles of n = tile_tokens rows in place of n rows, codes, raised, i8[width / 4][n][4], scales f32[width /
+    32][n], sums [...][n] likewise.
     Fine: low codes behind all that, laid out as the codes; number = scale * (256 * code + low code), the scale being
     1 / 256 of the plain one.
     A row that holds a number that is not finite gets scales that are not finite."""
@@ -82,7 +82,7 @@ def quantise(fine: bool) -> Callable[..., None]:
             n = e.tier.tile_tokens
             tile = row / n
             places = in_tile(r.out + tile * r.out_stride * n, row - tile * n, n, r.width)
-            quantise_row(e, r.x + row * r.x_stride, r.width, places, fine)
+            quantise_row(e, r.x + row * r.x_stride, r.width, places, fine, e.raised())
 
     return body
 
@@ -113,7 +113,7 @@ def end_span(e: Emitter, width: Value, places: Places) -> None:
             e.store(e.const(F32), at)
 
 
-def quantise_row(e: Emitter, x: Value, width: Value, places: Places, fine: bool = False) -> None:
+def quantise_row(e: Emitter, x: Value, width: Value, places: Places, fine: bool = False, raised: int = 0) -> None:
     with e.loop(0, width, 32) as k:
         place = places(k)
         parts = [e.load(x + (k + 16 * j) * 4, WIDE) for j in range(2)]
@@ -125,7 +125,7 @@ def quantise_row(e: Emitter, x: Value, width: Value, places: Places, fine: bool 
         fours = e.const(vec(I32, 8))
         for at, plane in zip((place.codes, place.low_codes), planes, strict=False):
             bytes32 = e.join(*plane)
-            words = e.bits(bytes32, vec(I32, 8))
+            words = e.bits(bytes32 ^ -raised, vec(I32, 8))
             for word in range(8):
                 e.store(e.lane(words, word), at + word * place.step)
             fours = e.dot(fours << 8, e.const(bytes32.kind, 1), bytes32, False)

@@ -18,7 +18,8 @@ def module_text(name: str, arguments: int, body: Body, tier: Tier) -> str:
     emitter = Emitter(ir.IRBuilder(function.append_basic_block("entry")), tier)
     body(emitter, *(Value(emitter, a) for a in function.args))
     emitter.b.ret_void()
-    return str(module)
+    # How instructions are best ordered differs from chip to chip; llvmlite does not know the attribute.
+    return str(module).replace(")\n{", f') "tune-cpu"="{tier.tune}"\n{{', 1)
 
 
 def target_machine(tier: Tier) -> llvm.TargetMachine:

@@ -26,6 +26,8 @@ class Tier:
     lanes: int  # float lanes of the widest register
     tile_rows: int  # weight rows a panel holds, a multiple of `lanes`
     tile_tokens: int  # tokens a register tile holds
+    sums_held: bool = True  # in registers while the tile goes over columns
+    tune: str = "generic"  # LLVM's name of the CPU whose schedule is followed: by some, tiles run out of registers
 
 
 AVX2 = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe", "popcnt", "sse4.2")
@@ -35,12 +37,48 @@ CYCLONE = (
     "apple-a7"  # what every aarch64 has, scheduled so that tiles fit the registers: by LLVM's other models they do not
 )
 TIERS = (
-    Tier("avx512vnni", "x86_64", "x86-64-v4", ("avx512vnni",), AVX2 + AVX512, lanes=16, tile_rows=32, tile_tokens=6),
-    Tier("avxvnni", "x86_64", "x86-64-v3", ("avxvnni",), AVX2, lanes=8, tile_rows=16, tile_tokens=2),
-    Tier("avx2", "x86_64", "x86-64-v3", (), AVX2, lanes=8, tile_rows=8, tile_tokens=4),
-    Tier("i8mm", "aarch64", CYCLONE, ("i8mm", *DOTPROD), (), lanes=4, tile_rows=12, tile_tokens=4),
-    Tier("dotprod", "aarch64", CYCLONE, DOTPROD, (), lanes=4, tile_rows=12, tile_tokens=4),  # Raspberry Pi 5
-    Tier("neon", "aarch64", CYCLONE, (), (), lanes=4, tile_rows=8, tile_tokens=4),  # every aarch64, as Raspberry Pi 4
+    Tier(
+        "avx512vnni",
+        "x86_64",
+        "x86-64-v4",
+        ("avx512vnni",),
+        AVX2 + AVX512,
+        lanes=16,
+        tile_rows=48,
+        tile_tokens=4,
+        tune="sapphirerapids",
+    ),
+    Tier(
+        "avxvnni",
+        "x86_64",
+        "x86-64-v3",
+        ("avxvnni",),
+        AVX2,
+        lanes=8,
+        tile_rows=16,
+        tile_tokens=6,
+        sums_held=False,
+        tune="sapphirerapids",
+    ),
+    Tier(
+        "avx2",
+        "x86_64",
+        "x86-64-v3",
+        (),
+        AVX2,
+        lanes=8,
+        tile_rows=16,
+        tile_tokens=4,
+        sums_held=False,
+        tune="sapphirerapids",
+    ),
+    Tier("i8mm", "aarch64", CYCLONE, ("i8mm", *DOTPROD), (), lanes=4, tile_rows=12, tile_tokens=4, tune=CYCLONE),
+    Tier(
+        "dotprod", "aarch64", CYCLONE, DOTPROD, (), lanes=4, tile_rows=12, tile_tokens=4, tune=CYCLONE
+    ),  # Raspberry Pi 5
+    Tier(
+        "neon", "aarch64", CYCLONE, (), (), lanes=4, tile_rows=8, tile_tokens=4, tune=CYCLONE
+    ),  # every aarch64, as Raspberry Pi 4
     Tier("portable", "", "generic", (), (), lanes=4, tile_rows=8, tile_tokens=2),
 )
 NAMES = tuple(tier.name for tier in TIERS)

@@ -271,6 +271,10 @@ class Emitter:
         if self.tier.machine == "aarch64":  # some 10 ns; yield, which is meant for this, does nothing on most cores
             self._call("llvm.aarch64.isb", VOID, [ir.Constant(I32, 15)])
 
+    def order(self) -> None:
+        """No reading or writing of memory is moved across this point when the code is scheduled; no instruction."""
+        self.b.fence("seq_cst", "singlethread")
+
     def ticks(self) -> Value:
         """The clock of the machine, in units of its own; 0 where a program may not read one."""
         if self.tier.machine == "x86_64":
@@ -287,13 +291,16 @@ class Emitter:
         undefined = ir.Constant(vec(x.kind, lanes), ir.Undefined)
         return self.pick(Value(self, self.b.insert_element(undefined, x.raw, ir.Constant(I32, 0))), [0] * lanes)
 
-    def spread(self, address: Value, count: int, kind: ir.Type, lanes: int) -> list[Value]:
-        """Each of `count` 32-bit numbers of memory in every lane of a vector.  ARM's instructions take them from
-        lanes."""
-        if self.tier.machine != "aarch64":
-            return [self.splat(self.load(address + 4 * i, kind), lanes) for i in range(count)]
-        fours = [self.load(address + 4 * i, vec(kind, 4)) for i in range(0, count, 4)]
-        return [self.pick(fours[i // 4], [i % 4] * lanes) for i in range(count)]
+    def spread(self, address: Value, count: int, kind: ir.Type, lanes: int) -> Iterator[Value]:
+        """Each of `count` 32-bit numbers of memory in every lane of a vector, loaded as they are asked for.  ARM's
+        instructions take them from lanes."""
+        for i in range(count):
+            if self.tier.machine != "aarch64":
+                yield self.splat(self.load(address + 4 * i, kind), lanes)
+            else:
+                if i % 4 == 0:
+                    four = self.load(address + 4 * i, vec(kind, 4))
+                yield self.pick(four, [i % 4] * lanes)
 
     def pick(self, x: Value, lanes: Sequence[int], y: Value | None = None) -> Value:
         """Lanes of `x`, followed in numbering by those of `y`, in the given order."""
@@ -487,6 +494,46 @@ class Emitter:
         scale = self.bits((self.bits(moved, vec(I32, x.lanes)) + 127) << 23, x.kind)
         return self.select(x <= -87.0, self.const(x.kind, 0.0), series * scale)
 
+    def raised(self) -> int:
+        """What tiles of activations have added to every code: x86 multiplies unsigned bytes by signed ones."""
+        return 128 if self.tier.machine == "x86_64" else 0
+
+    def saturates(self) -> bool:
+        """Whether `multiply` is exact for weights within +-64 only, where they are bytes."""
+        return self.tier.name == "avx2"
+
+    def multiply(self, total: Value, x: Value, w: Value) -> Value:
+        """total i32[n] + the sums of 4 products each of activations, raised i8[4n], and weights i8[4n]; on tiers that
+        saturate also of 2 products of i16[2n]."""
+        n = total.lanes
+        if self.tier.name == "avx512vnni":
+            return self.intrinsic("llvm.x86.avx512.vpdpbusd.512", total.kind, total, x, w)
+        if self.tier.name == "avxvnni":
+            return self._pinned(self.intrinsic("llvm.x86.avx512.vpdpbusd.256", total.kind, total, x, w))
+        if self.tier.name == "avx2":
+            if w.lanes > 2 * n:
+                x = self.intrinsic("llvm.x86.avx2.pmadd.ub.sw", vec(I16, 2 * n), x, w)
+                w = self.const(x.kind, 1)
+            return self._pinned(total + self.intrinsic("llvm.x86.avx2.pmadd.wd", total.kind, x, w))
+        if self.tier.name in ("i8mm", "dotprod"):
+            return self.intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", total.kind, total, w, x)
+        if self.tier.name == "neon":
+            return self._dot_neon(total, w, x)
+        return self._dot_plain(total, self.widen_signed(w, vec(I32, 4 * n)), self.widen_signed(x, vec(I32, 4 * n)))
+
+    def _pinned(self, x: Value) -> Value:
+        """`x`, computed here and not later: LLVM sees an instruction that it cannot move, of no bytes."""
+        nothing = ir.InlineAsm(ir.FunctionType(x.kind, [x.kind]), "", "=x,0", side_effect=True)
+        return Value(self, self.b.call(nothing, [x.raw]))
+
+    def scaled(self, sums: Value, scales: Value, lifts: Value) -> Value:
+        """(sums - the bits of ROUND) * scales for sums i32 below 2**22 in size and lifts = -ROUND * scales, both
+        exact: near ROUND, integers are the bits of floats as many above it."""
+        numbers = self.bits(sums, scales.kind)
+        if not self.tier.machine:  # no instruction that rounds only once
+            return (numbers - ROUND) * scales
+        return self.fma(numbers, scales, lifts)
+
     def centre(self, wide: bool) -> int:
         """What `dot` takes off every wide code."""
         return 128 if wide and self.tier.name in SIGNED else 0
@@ -516,9 +563,12 @@ class Emitter:
             return self.intrinsic(f"llvm.aarch64.neon.{name}.v4i32.v16i8", total.kind, total, codes, x)
         if self.tier.name == "neon":
             return self._dot_neon(total, codes, x)
-        products = self.widen(codes, vec(I32, 4 * n)) * self.widen_signed(x, vec(I32, 4 * n))
+        return self._dot_plain(total, self.widen(codes, vec(I32, 4 * n)), self.widen_signed(x, vec(I32, 4 * n)))
+
+    def _dot_plain(self, total: Value, codes: Value, x: Value) -> Value:
+        products = codes * x
         for k in range(4):
-            total = total + self.pick(products, range(k, 4 * n, 4))
+            total = total + self.pick(products, range(k, products.lanes, 4))
         return total
 
     def _dot_avx2(self, total: Value, codes: Value, x: Value, wide: bool) -> Value:

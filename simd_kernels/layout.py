@@ -20,7 +20,15 @@ SIXTEENS = (
     "IQ2_S",
     "NVFP4",
 )  # types whose scales cover 16 weights; all others 32
-WIDE = ("Q8_0", "IQ4_NL", "IQ4_XS")  # types with codes above 127
+MINIMUMS = (
+    "Q4_1",
+    "Q5_1",
+    "Q2_K",
+    "Q4_K",
+    "Q5_K",
+    "IQ1_S",
+)  # types with minimums; others have an offset for all weights
+WIDE = ("Q8_0", "IQ4_NL", "IQ4_XS")  # types with codes beyond +-64
 FLOATS = ("F64", "F32", "F16", "BF16")  # types that take float activations
 
 
@@ -51,7 +59,9 @@ def tile_name(type_name: str) -> str:
     """The register tile for weights of this type."""
     if type_name in FLOATS:
         return "tile.float"
-    return f"tile.{group(type_name)}{'.wide' if type_name in WIDE else ''}"
+    return (
+        f"tile.{group(type_name)}{'.minimums' if type_name in MINIMUMS else ''}{'.wide' if type_name in WIDE else ''}"
+    )
 
 
 # Scratch of a worker: unpacked rows and the panel of the matrix multiply, then its sums; an attention tile's state;
@@ -59,6 +69,7 @@ def tile_name(type_name: str) -> str:
 
 DEPTH = 512  # columns of a panel of codes
 FLOAT_DEPTH = 128  # columns of a panel of floats: the same bytes
+PANEL_AT = 16 * (DEPTH + DEPTH // 2)  # bytes before the panel: as many unpacked rows as a register has lanes
 SPARE = 64 * 1024  # bytes before the sums
 
 # The KV cache (attention.py has the picture).

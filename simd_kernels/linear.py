@@ -7,13 +7,13 @@ or panels from a counter, so that a core that is taken away for a while holds no
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
-from edgeinfer.simd_kernels.layout import DEPTH, FEW, FLOAT_DEPTH, SPARE
+from edgeinfer.simd_kernels.layout import DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
 from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, put, sweep
+from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts, set_starts
 
 
 def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
@@ -65,80 +65,73 @@ def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, 
     n = e.tier.tile_rows
     scratch = s.scratch + thread * s.scratch_bytes
     sums = scratch + SPARE
-    tiles = ((tokens + (e.tier.tile_tokens - 1)) / e.tier.tile_tokens) * e.tier.tile_tokens
+    tiles = (tokens + (e.tier.tile_tokens - 1)) / e.tier.tile_tokens
     with e.forever() as leave:
         first = e.claim(r.counter) * n
         leave(first >= r.rows)
-        with e.loop(0, tiles * n, 16) as k:
+        with e.loop(0, tiles * (n * e.tier.tile_tokens), 16) as k:
             e.store(e.const(WIDE), sums + k * 4)
         with e.loop(0, r.cols, DEPTH if quantised else FLOAT_DEPTH) as k:
             depth = e.least(e.const(I64, DEPTH if quantised else FLOAT_DEPTH), r.cols - k)
-            (panel if quantised else float_panel)(e, r, scratch, first, k, depth)
-            with e.loop(0, tiles, e.tier.tile_tokens) as t:
-                tile_sums = sums + t * (4 * n)
-                if quantised:
-                    sweep_codes(e, r, scratch, tile_sums, t, k, depth, fine)
-                else:
-                    sweep_floats(e, r, scratch, tile_sums, t, k, depth)
+            if quantised:
+                panel(e, r, scratch, first, k, depth)
+                sweep_codes(e, r, scratch, sums, tiles, k, depth, fine)
+            else:
+                float_panel(e, r, scratch, first, k, depth)
+                sweep_floats(e, r, scratch, sums, tiles, k, depth)
         write_out(e, r, sums, first, tokens)
 
 
-def each_row(
-    e: Emitter, r: SimpleNamespace, first: Value, k: Value
-) -> tuple[AbstractContextManager[Value], Callable[[Value], Value]]:
-    """(number in the panel, address of column k of the row); rows past the end repeat the last one."""
-    n = e.tier.tile_rows
-    at = (k / r.block) * r.block_bytes
-    return e.loop(0, n), lambda row: r.w + e.least(first + row, r.rows - 1) * r.row_bytes + at
-
-
 def panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k: Value, depth: Value) -> None:
-    """Unpack columns k .. k + depth of `tile_rows` rows, then transpose codes, scales and minimums."""
-    n = e.tier.tile_rows
-    scales, minimums = scratch + n * DEPTH, scratch + n * (DEPTH + 128)
-    rows, address = each_row(e, r, first, k)
-    with rows as row:
-        e.jump(r.unpack, address(row), depth, scratch + row * DEPTH, scales + row * 128, minimums + row * 128)
-    codes_out, scales_out, minimums_out = panel_parts(e, scratch)
-    groups = depth / r.group
-    e.jump(r.transpose, scratch, DEPTH, depth >> 2, codes_out)
-    e.jump(r.transpose, scales, 128, groups, scales_out)
-    e.jump(r.transpose, minimums, 128, groups, minimums_out)
-
-
-def panel_parts(e: Emitter, scratch: Value) -> tuple[Value, Value, Value]:
-    """Where the codes, scales and minimums of the panel are: behind the unpacked rows."""
-    n = e.tier.tile_rows
-    start = scratch + n * (DEPTH + 256)
-    return start, start + n * DEPTH, start + n * (DEPTH + 128)
+    """Unpack columns k .. k + depth of `tile_rows` rows, then transpose codes, scales and minimums, `lanes` rows at a
+    time."""
+    n, groups = e.tier.lanes, depth / r.group
+    scales, minimums = scratch + n * DEPTH, scratch + n * (DEPTH + DEPTH // 4)
+    parts = panel_parts(e, scratch + PANEL_AT)
+    at = r.w + (k / r.block) * r.block_bytes
+    with e.loop(0, e.tier.tile_rows, n) as block:
+        with e.loop(0, n) as lane:
+            row = e.least(first + block + lane, r.rows - 1)  # rows past the end repeat the last one
+            out = (scratch + lane * DEPTH, scales + lane * (DEPTH // 4), minimums + lane * (DEPTH // 4))
+            e.jump(r.unpack, at + row * r.row_bytes, depth, *out)
+        e.jump(r.transpose, scratch, DEPTH, depth >> 2, parts.codes + block * 4)
+        e.jump(r.transpose, scales, DEPTH // 4, groups, parts.scales + block * 4)
+        e.jump(r.transpose, minimums, DEPTH // 4, groups, parts.minimums + block * 4)
+    set_starts(e, parts.codes, r.group, groups)
 
 
 def float_panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k: Value, depth: Value) -> None:
-    n = e.tier.tile_rows
-    rows, address = each_row(e, r, first, k)
-    with rows as row:
-        e.jump(r.unpack, address(row), depth, scratch + row * (4 * FLOAT_DEPTH), 0, 0)
-    e.jump(r.transpose, scratch, 4 * FLOAT_DEPTH, depth, scratch + n * 4 * FLOAT_DEPTH)
+    n, at = e.tier.lanes, r.w + (k / r.block) * r.block_bytes
+    with e.loop(0, e.tier.tile_rows, n) as block:
+        with e.loop(0, n) as lane:
+            row = e.least(first + block + lane, r.rows - 1)
+            e.jump(r.unpack, at + row * r.row_bytes, depth, scratch + lane * (4 * FLOAT_DEPTH), 0, 0)
+        e.jump(r.transpose, scratch, 4 * FLOAT_DEPTH, depth, scratch + PANEL_AT + block * 4)
 
 
 def sweep_codes(
-    e: Emitter, r: SimpleNamespace, scratch: Value, out: Value, t: Value, k: Value, depth: Value, fine: bool
+    e: Emitter, r: SimpleNamespace, scratch: Value, out: Value, tiles: Value, k: Value, depth: Value, fine: bool
 ) -> None:
-    """Pass one tile of tokens; in it, scales lie behind the codes, then sums over 32 codes, then sums over 16, then
-    the low codes where it is fine (activation.quantise)."""
-    n = e.tier.tile_tokens
-    tile = r.x + t * r.x_stride
-    d = tile + r.cols * n
-    eighth = (r.cols >> 3) * n
+    """Pass all tiles of tokens; in one, scales lie behind the codes, then sums over 32 codes, then sums over 16
+    (activation.quantise)."""
+    n, at = e.tier.tile_tokens, scratch + PANEL_AT
+    stride, eighth = r.x_stride * n, (r.cols >> 3) * n
+    d, x = r.x + r.cols * n, r.x + k * n
     over_16 = e.select(r.group.equals(16), eighth, 0)
-    sums = d + eighth + over_16 + (k / r.group) * (4 * n)
-    low = [d + (r.cols >> 1) * n + k * n] if fine else []
-    e.jump(r.tile, *panel_parts(e, scratch), tile + k * n, d + (k >> 3) * n, sums, depth, out, *low)
+    numbers = (stride, d + (k >> 3) * n, d + eighth + over_16 + (k / r.group) * (4 * n), depth, tiles, out)
+    if fine:  # the low codes go first, with what belongs to both
+        e.jump(r.tile, at, x + (r.cols + (r.cols >> 1)) * n, *numbers)
+        as_high_codes(e, at, depth / r.group)
+    e.jump(r.tile, at, x, *numbers)
 
 
-def sweep_floats(e: Emitter, r: SimpleNamespace, scratch: Value, out: Value, t: Value, k: Value, depth: Value) -> None:
-    numbers = scratch + e.tier.tile_rows * 4 * FLOAT_DEPTH
-    e.jump(r.tile, numbers, r.x + t * r.x_stride + k * 4, r.x_stride, depth, out)
+def sweep_floats(
+    e: Emitter, r: SimpleNamespace, scratch: Value, out: Value, tiles: Value, k: Value, depth: Value
+) -> None:
+    n = e.tier.tile_tokens
+    with e.loop(0, tiles) as tile:
+        x, sums = r.x + tile * n * r.x_stride + k * 4, out + tile * (4 * n * e.tier.tile_rows)
+        e.jump(r.tile, scratch + PANEL_AT, x, r.x_stride, depth, sums)
 
 
 def write_out(e: Emitter, r: SimpleNamespace, sums: Value, first: Value, tokens: Value) -> None:
@@ -175,7 +168,7 @@ def embed(quantised: bool) -> Callable[..., None]:
                 scales, minimums = scratch + r.cols, scratch + r.cols * 2
                 e.jump(r.unpack, source, r.cols, scratch, scales, minimums)
                 with e.loop(0, r.cols, 16) as k:
-                    code = e.to_float(e.widen(e.load(scratch + k, vec(I8, 16)), vec(I32, 16)))
+                    code = e.to_float(e.widen_signed(e.load(scratch + k, vec(I8, 16)), vec(I32, 16)))
                     group = (k / r.group) * 4
                     scale, minimum = (e.splat(e.load(at + group, F32), 16) for at in (scales, minimums))
                     e.store(e.fma(code, scale, minimum) * factor, out + k * 4)

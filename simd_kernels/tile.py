@@ -1,27 +1,30 @@
 """The inner parts of the matrix multiply: a panel of weight rows is transposed, register tiles sweep the tokens.
 
-A panel holds `tile_rows` rows of weights with rows as lanes: codes u8[cols / 4][rows][4], scales and minimums
-f32[groups][rows].  A tile keeps `tile_tokens` x `tile_rows` sums in registers, broadcasts 4 activations of a token
-at a time, and needs no shuffles. The scheme is that of BLIS (https://doi.org/10.1145/2764454), with the panel
-unpacked on its way into L1.
+A panel holds `tile_rows` rows of weights with rows as lanes: codes i8[cols / 4][rows][4]; scales, minimums f32 and
+starts i32 [groups][rows].  A tile makes `tile_tokens` x `tile_rows` sums, broadcasts 4 activations of a token at a
+time, and needs no shuffles. The scheme is that of BLIS (https://doi.org/10.1145/2764454), with the panel unpacked on
+its way into L1.
 """
 
-from edgeinfer.simd_kernels.emit import F32, I8, I32, Emitter, Value, vec
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, ROUND, Emitter, Value, vec
+from edgeinfer.simd_kernels.layout import DEPTH
 
 
 def transpose(e: Emitter, source: Value, stride: Value, words: Value, out: Value) -> None:
-    """out 32-bit [words][tile_rows] = the words of `tile_rows` rows that lie `stride` bytes apart at `source`."""
-    n, rows = e.tier.lanes, e.tier.tile_rows
+    """Columns of a panel: out 32-bit [words][tile_rows] gets the words of `lanes` rows, which lie `stride` bytes
+    apart."""
+    n, step = e.tier.lanes, 4 * e.tier.tile_rows
     whole = words & -n
     with e.loop(0, whole, n) as word:
-        for first in range(0, rows, n):
-            at = source + word * 4 + stride * first
-            square = [e.load(at + stride * r, vec(I32, n)) for r in range(n)]
-            for c, column in enumerate(turn(e, square)):
-                e.store(column, out + word * (4 * rows) + 4 * (rows * c + first))
+        square = [e.load(source + word * 4 + stride * r, vec(I32, n)) for r in range(n)]
+        for c, column in enumerate(turn(e, square)):
+            e.store(column, out + word * step + step * c)
     with e.loop(whole, words) as word:
-        for row in range(rows):
-            e.store(e.load(source + word * 4 + stride * row, I32), out + word * (4 * rows) + 4 * row)
+        for row in range(n):
+            e.store(e.load(source + word * 4 + stride * row, I32), out + word * step + 4 * row)
 
 
 def turn(e: Emitter, square: list[Value]) -> list[Value]:
@@ -39,18 +42,57 @@ def turn(e: Emitter, square: list[Value]) -> list[Value]:
     return square
 
 
+def panel_parts(e: Emitter, panel: Value) -> SimpleNamespace:
+    """Where the parts of a panel at this address are."""
+    rows = e.tier.tile_rows
+    at = (panel + rows * (DEPTH + DEPTH // 4 * i) for i in range(4))  # 4 bytes for 16 weights
+    return SimpleNamespace(codes=panel, **dict(zip(("scales", "minimums", "starts", "pairs"), at, strict=True)))
+
+
+def set_starts(e: Emitter, panel: Value, group: Value, groups: Value) -> None:
+    """Fill in what a panel's sums start at: the bits of ROUND, less what raised activations add to the products."""
+    n, rows, parts = e.tier.lanes, e.tier.tile_rows, panel_parts(e, panel)
+    base, one = e.bits(e.const(vec(F32, n), ROUND), vec(I32, n)), e.const(vec(I8, 4 * n), 1)
+    with e.loop(0, groups) as g:
+        for first in range(0, 4 * rows, 4 * n):
+            total = e.var(base.kind)
+            with e.loop(0, group, 4) as k:
+                codes = e.load(parts.codes + (g * group + k) * rows + first, one.kind)
+                total.set(e.multiply(total.get(), one, codes))
+            e.store(base - total.get() * e.raised(), parts.starts + g * (4 * rows) + first)
+
+
+def as_high_codes(e: Emitter, panel: Value, groups: Value) -> None:
+    """Make the panel one for the high codes of fine activations: worth 256 low ones, the minimums done."""
+    parts, kind = panel_parts(e, panel), vec(F32, e.tier.lanes)
+    with e.loop(0, groups * (4 * e.tier.tile_rows), 4 * e.tier.lanes) as at:
+        e.store(e.load(parts.scales + at, kind) * 256.0, parts.scales + at)
+        e.store(e.const(kind), parts.minimums + at)
+
+
 class Sums:
-    """tile_tokens x (tile_rows / lanes) vectors of sums, read from and written back to f32 [tokens][tile_rows]."""
+    """tile_tokens x (tile_rows / lanes) vectors of the sums f32[tokens][tile_rows] at `out`: in registers, where a tier
+    has enough of them for that, until they are stored."""
 
     def __init__(self, e: Emitter, out: Value) -> None:
-        self.e, self.out = e, out
+        self.e, self.out, self.kind = e, out, vec(F32, e.tier.lanes)
         self.vectors, self.tokens = e.tier.tile_rows // e.tier.lanes, e.tier.tile_tokens
-        kind = vec(F32, e.tier.lanes)
-        places = [[self._at(t, v) for v in range(self.vectors)] for t in range(self.tokens)]
-        self.vars = [[e.var(kind, e.load(place, kind)) for place in row] for row in places]
+        vectors, held = range(self.vectors), range(self.tokens if e.tier.sums_held else 0)
+        self.vars = [[e.var(self.kind, self._load(t, v)) for v in vectors] for t in held]
 
     def _at(self, token: int, vector: int) -> Value:
         return self.out + 4 * (self.e.tier.tile_rows * token + self.e.tier.lanes * vector)
+
+    def _load(self, token: int, vector: int) -> Value:
+        return self.e.load(self._at(token, vector), self.kind)
+
+    def add(self, token: int, vector: int, x: Value, y: Value) -> None:
+        """x * y to a vector of sums."""
+        if self.vars:
+            var = self.vars[token][vector]
+            var.set(self.e.fma(x, y, var.get()))
+        else:
+            self.e.store(self.e.fma(x, y, self._load(token, vector)), self._at(token, vector))
 
     def store(self) -> None:
         for t, row in enumerate(self.vars):
@@ -59,74 +101,124 @@ class Sums:
 
 
 class Tile:
-    """The tile for types whose scales cover `group` weights; `wide` if their codes may exceed 127.
+    """The tile for types whose scales cover `group` weights; `minimums`: that have minimums of their own; `wide`: whose
+    codes are beyond +-64."""
 
-    `fine`: for activations in their fine form."""
-
-    def __init__(self, group: int, wide: bool, fine: bool = False) -> None:
-        self.group, self.wide, self.fine = group, wide, fine
-        self.name = f"tile.{group}{'.wide' if wide else ''}{'.fine' if fine else ''}"
+    def __init__(self, group: int, minimums: bool = False, wide: bool = False) -> None:
+        self.group, self.minimums, self.wide = group, minimums, wide
+        self.name = f"tile.{group}{'.minimums' if minimums else ''}{'.wide' if wide else ''}"
 
     def body(
         self,
         e: Emitter,
-        codes: Value,
-        scales: Value,
-        minimums: Value,
+        panel: Value,
         x: Value,
+        stride: Value,
         d: Value,
         sums: Value,
         cols: Value,
+        tiles: Value,
         out: Value,
-        x_low: Value | None = None,
     ) -> None:
-        """out f32[tile_tokens][tile_rows] += panel times a tile of activations, whose low codes are at `x_low`.
+        """out f32[tiles][tile_tokens][tile_rows] += panel times tiles of activations, `stride` bytes apart.
 
-        x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols / group][tile_tokens], as
-        activation.quantise has them: every address is a constant away from one that only counts up, so that broadcasts
-        need no address arithmetic."""
-        acc = Sums(e, out)
-        n, tokens, kind = e.tier.lanes, acc.tokens, vec(F32, e.tier.lanes)
-        with e.loop(0, cols, self.group) as k:
-            exact = [[e.const(vec(I32, n))] * acc.vectors for _ in range(tokens)]
-            for plane in (x,) if x_low is None else (x, x_low):
-                exact = [[total << 8 for total in row] for row in exact]
-                exact = self._products(e, exact, codes + k * e.tier.tile_rows, plane + k * tokens, acc)
-            g = k >> (self.group.bit_length() - 1)
-            row = g * (4 * e.tier.tile_rows)
-            low, high = (
-                [e.load(base + row + 4 * n * v, kind) for v in range(acc.vectors)] for base in (minimums, scales)
-            )
-            low = [e.centred(*pair, self.wide) for pair in zip(low, high, strict=True)]
-            at = (d + (k >> 5) * (4 * tokens), sums + g * (4 * tokens))
-            for t, (scale, total) in enumerate(zip(*(e.spread(a, tokens, F32, n) for a in at), strict=True)):
-                for v, var in enumerate(acc.vars[t]):
-                    var.set(e.fma(e.to_float(exact[t][v]) * high[v], scale, e.fma(low[v], total, var.get())))
-        acc.store()
+        Of the first one x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols /
+        group][tile_tokens], as activation.quantise has them: every address is a constant away from one that only
+        counts up, so that broadcasts need no address arithmetic. Products of a group start where integers are the
+        bits of floats, which then take two operations to be scaled and added. Small tiles wait for loads, not for
+        multiplications; and order is kept from word to word, or LLVM runs out of registers."""
+        rows, tokens, parts = e.tier.tile_rows, e.tier.tile_tokens, panel_parts(e, panel)
+        in_pairs = self.wide and e.saturates()
+        codes, size = (parts.pairs, 2) if in_pairs else (parts.codes, 1)
+        if in_pairs:
+            weights_in_pairs(e, parts.codes, cols, codes)
+        with e.loop(0, tiles) as tile:
+            ahead = tile * stride
+            source = x + ahead
+            if in_pairs:
+                source = codes + rows * 2 * DEPTH
+                activations_in_pairs(e, x + ahead, cols, source)
+            acc = Sums(e, out + tile * (4 * rows * tokens))
+            with e.loop(0, cols, self.group) as k:
+                g = k >> (self.group.bit_length() - 1)
+                if self.minimums:
+                    self._add_minimums(e, parts.minimums + g * (4 * rows), sums + ahead + g * (4 * tokens), acc)
+                    e.order()
+                at = (codes + k * (rows * size), source + k * (tokens * size))
+                exact = self._products(e, parts.starts + g * (4 * rows), *at, in_pairs)
+                self._add(e, parts.scales + g * (4 * rows), exact, d + ahead + (k >> 5) * (4 * tokens), acc)
+                e.order()
+            acc.store()
 
-    def _products(self, e: Emitter, exact: list[list[Value]], panel: Value, x: Value, acc: Sums) -> list[list[Value]]:
-        """Integer sums over one group added to `exact`, i32[lanes] for each token and vector of rows."""
-        n = e.tier.lanes
-        for word in range(self.group // 4):
-            at = panel + 4 * e.tier.tile_rows * word
-            w = [e.load(at + 4 * n * v, vec(I8, 4 * n)) for v in range(acc.vectors)]
-            for t, four in enumerate(e.spread(x + 4 * word * acc.tokens, acc.tokens, I32, n)):
-                four = e.bits(four, vec(I8, 4 * n))
-                exact[t] = [e.dot(exact[t][v], w[v], four, self.wide) for v in range(acc.vectors)]
+    def _add_minimums(self, e: Emitter, minimums: Value, sums: Value, acc: Sums) -> None:
+        low = [e.load(minimums + 4 * e.tier.lanes * v, acc.kind) for v in range(acc.vectors)]
+        for t, total in enumerate(e.spread(sums, acc.tokens, F32, e.tier.lanes)):
+            for v in range(acc.vectors):
+                acc.add(t, v, low[v], total)
+
+    def _products(self, e: Emitter, starts: Value, codes: Value, x: Value, in_pairs: bool) -> list[list[Value]]:
+        """Integer sums over one group added to `starts`, i32[lanes] for each token and vector of rows."""
+        n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
+        vectors, kind = range(rows // n), vec(I16, 2 * n) if in_pairs else vec(I8, 4 * n)
+        exact = [[e.load(starts + 4 * n * v, vec(I32, n)) for v in vectors]] * tokens
+        for word in range(self.group // (2 if in_pairs else 4)):
+            w = [e.load(codes + 4 * (rows * word + n * v), kind) for v in vectors]
+            for t, four in enumerate(activations_of(e, x, word, in_pairs)):
+                exact[t] = [e.multiply(exact[t][v], e.bits(four, kind), w[v]) for v in vectors]
+            e.order()
         return exact
+
+    def _add(self, e: Emitter, scales: Value, exact: list[list[Value]], d: Value, acc: Sums) -> None:
+        numbers = []
+        for v in range(acc.vectors):
+            scale = e.load(scales + 4 * e.tier.lanes * v, acc.kind)
+            lift = scale * -ROUND
+            numbers.append([e.scaled(row[v], scale, lift) for row in exact])
+            e.order()
+        for t, scale in enumerate(e.spread(d, acc.tokens, F32, e.tier.lanes)):
+            for v in range(acc.vectors):
+                acc.add(t, v, numbers[v][t], scale)
+
+
+def activations_of(e: Emitter, x: Value, word: int, in_pairs: bool) -> Iterator[Value]:
+    """Word `word` of each token in all lanes: 4 bytes, or where they lie as 16 bits, two words for each 4 of them, 2
+    numbers."""
+    n, tokens = e.tier.lanes, e.tier.tile_tokens
+    if not in_pairs:
+        return e.spread(x + 4 * tokens * word, tokens, I32, n)
+    first = x + 8 * tokens * (word // 2) + 4 * (word % 2)
+    return (e.splat(e.load(first + 8 * t, I32), n) for t in range(tokens))
+
+
+def weights_in_pairs(e: Emitter, codes: Value, cols: Value, out: Value) -> None:
+    """out i16[cols / 2][rows][2] = codes i8[cols / 4][rows][4]."""
+    n, rows = e.tier.lanes, e.tier.tile_rows
+    with e.loop(0, cols * rows, 4 * rows) as k:
+        for first in range(0, 4 * rows, 4 * n):
+            bytes4n = e.load(codes + k + first, vec(I8, 4 * n))
+            for half in range(2):
+                pairs = e.pick(bytes4n, [4 * r + 2 * half + i for r in range(n) for i in range(2)])
+                e.store(e.widen_signed(pairs, vec(I16, 2 * n)), out + k * 2 + 4 * rows * half + first)
+
+
+def activations_in_pairs(e: Emitter, x: Value, cols: Value, out: Value) -> None:
+    """out u16[cols / 4][tokens][4] = raised codes u8."""
+    with e.loop(0, cols * e.tier.tile_tokens, 16) as k:
+        e.store(e.widen(e.load(x + k, vec(I8, 16)), vec(I16, 16)), out + k * 2)
 
 
 def tile_float(e: Emitter, numbers: Value, x: Value, stride: Value, cols: Value, out: Value) -> None:
     """out f32[tile_tokens][tile_rows] += panel f32[cols][tile_rows] times activations f32[cols], tokens `stride`
     bytes apart."""
-    n = e.tier.lanes
-    acc = Sums(e, out)
-    rows = [x + stride * t for t in range(acc.tokens)]
+    n, rows, tokens, kind = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens, vec(F32, e.tier.lanes)
+    places = [[out + 4 * (rows * t + n * v) for v in range(rows // n)] for t in range(tokens)]
+    sums = [[e.var(kind, e.load(at, kind)) for at in row] for row in places]
     with e.loop(0, cols) as k:
-        at = numbers + k * (4 * e.tier.tile_rows)
-        w = [e.load(at + 4 * n * v, vec(F32, n)) for v in range(acc.vectors)]
-        for t, token in enumerate(rows):
-            one = e.splat(e.load(token + k * 4, F32), n)
-            for v, var in enumerate(acc.vars[t]):
+        w = [e.load(numbers + k * (4 * rows) + 4 * n * v, kind) for v in range(rows // n)]
+        for t, row in enumerate(sums):
+            one = e.splat(e.load(x + stride * t + k * 4, F32), n)
+            for v, var in enumerate(row):
                 var.set(e.fma(w[v], one, var.get()))
-    acc.store()
+    for row, at in zip(sums, places, strict=True):
+        for var, place in zip(row, at, strict=True):
+            e.store(var.get(), place)

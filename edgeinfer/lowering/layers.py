@@ -99,7 +99,7 @@ class Layers(Nodes):
             "few": f"few.{'fine.' * fine}{name}",
             "unpack": f"unpack.{name}",
             "transpose": "transpose",
-            "tile": layout.tile_name(name) + ".fine" * fine,
+            "tile": layout.tile_name(name),
         }
         self.append(f"linear.{kind}", record.LINEAR, fields, {"x": x}, out, helpers, alone=False)
 

@@ -18,18 +18,17 @@ def entries(e: Emitter, name: str, add: int, times: int, index: Value) -> list[V
 
 
 class Signed(Quant):
-    """Blocks of 256 weights: a grid of sizes up to `peak`, and signs.  w = scale * (code - peak)."""
+    """Blocks of 256 weights: a grid of sizes up to `offset`, and signs.  w = scale * (code - offset)."""
 
     block = 256
-    peak: int
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         signs, scales = self.signs(e, w), self.scales(e, w)
         chunks = []
-        for j, raised in enumerate(entries(e, self.name, self.peak, 1, self.index(e, w))):
+        for j, raised in enumerate(entries(e, self.name, self.offset, 1, self.index(e, w))):
             negative = e.flags(e.lane(signs, j))
-            chunks.append(e.select(negative, e.const(raised.kind, 2 * self.peak) - raised, raised))
-        return Codes(chunks, scales, scales * -float(self.peak))
+            chunks.append(e.select(negative, e.const(raised.kind, 2 * self.offset) - raised, raised))
+        return Codes(chunks, scales, scales * -float(self.offset))
 
     def index(self, e: Emitter, w: Value) -> Value:
         """u8 or u16 [entries] of the block at `w`."""
@@ -69,7 +68,7 @@ class IQ2_XXS(Signed):
 
     w = d * (scale + 1/2) / 4 * grid."""
 
-    name, bytes, peak = "IQ2_XXS", 66, 43
+    name, bytes, offset = "IQ2_XXS", 66, 43
 
     def words(self, e: Emitter, w: Value, which: int) -> Value:
         return e.pick(e.load(w + 2, vec(I32, 16)), range(which, 16, 2))
@@ -87,7 +86,7 @@ class IQ2_XXS(Signed):
 class IQ2_XS(Signed):
     """d f16, words u16[32] of index (9 bits) and signs (7), scales u8[8] (16 nibbles): as IQ2_XXS, groups of 16."""
 
-    name, bytes, group, peak = "IQ2_XS", 74, 16, 43
+    name, bytes, group, offset = "IQ2_XS", 74, 16, 43
 
     def index(self, e: Emitter, w: Value) -> Value:
         return e.load(w + 2, vec(I16, 32)) & 511
@@ -102,7 +101,7 @@ class IQ2_XS(Signed):
 class IQ2_S(Signed):
     """d f16, indices u8[32], signs u8[32], upper bit pairs of the indices u8[8], scales u8[8]: as IQ2_XS."""
 
-    name, bytes, group, peak = "IQ2_S", 82, 16, 43
+    name, bytes, group, offset = "IQ2_S", 82, 16, 43
 
     def index(self, e: Emitter, w: Value) -> Value:
         four = e.pick(e.load(w + 66, vec(I8, 8)), [k // 4 for k in range(32)])
@@ -121,7 +120,7 @@ class IQ3_XXS(Signed):
 
     w = d * (scale + 1/2) / 2 * grid."""
 
-    name, bytes, peak = "IQ3_XXS", 98, 62
+    name, bytes, offset = "IQ3_XXS", 98, 62
 
     def index(self, e: Emitter, w: Value) -> Value:
         return e.load(w + 2, vec(I8, 64))
@@ -138,7 +137,7 @@ class IQ3_S(Signed):
 
     w = d * (2 scale + 1) * grid."""
 
-    name, bytes, peak = "IQ3_S", 110, 15
+    name, bytes, offset = "IQ3_S", 110, 15
 
     def index(self, e: Emitter, w: Value) -> Value:
         top = e.flags(e.load(w + 66, I64))
@@ -175,7 +174,7 @@ class IQ1_M(Quant):
 
     w = d * (2 scale + 1) * (grid + delta), delta = +-1/8, groups of 16; codes are 8 (grid + delta) + 9."""
 
-    name, block, bytes, group = "IQ1_M", 256, 56, 16
+    name, block, bytes, group, offset = "IQ1_M", 256, 56, 16, 9
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         two = e.pick(e.load(w + 32, vec(I8, 16)), [k // 2 for k in range(32)])
@@ -187,7 +186,7 @@ class IQ1_M(Quant):
             negative = -e.widen(bits & 1, vec(I64, 8)) & 0x0202020202020202
             chunks.append(positive ^ e.bits(negative, positive.kind))
         scales = self.scales(e, w + 48) * 0.125
-        return Codes(chunks, scales, scales * -9.0)
+        return Codes(chunks, scales, scales * -float(self.offset))
 
     def scales(self, e: Emitter, w: Value) -> Value:
         four = e.load(w, I64)

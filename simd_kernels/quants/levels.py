@@ -65,7 +65,7 @@ class NVFP4(Quant):
 
     Bytes 8g..8g+7 hold weights 0..7 of group g low and 8..15 high."""
 
-    name, block, bytes, group, batch = "NVFP4", 64, 36, 16, 4
+    name, block, bytes, group, batch, offset = "NVFP4", 64, 36, 16, 4, FP4_OFFSET
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         chunks = []

@@ -33,7 +33,7 @@ class Quant:
     group: int = 32  # weights that share a scale: 32 or 16
     wide: bool = False  # codes above 127 occur
     batch: int = 1  # blocks unpacked at once in the main loop
-    offset: float = 0  # where all minimums are that many scales below zero
+    offset: int = 0  # where all minimums are that many scales below zero: weight = scale * (code - offset)
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         """Unpack so many blocks (1 or `batch`) from address `w`."""
@@ -80,7 +80,9 @@ class Quant:
                 e.store(sums.total(row), out + (first + row * apart) * 4)
 
     def unpack(self, e: Emitter, w: Value, cols: Value, codes: Value, scales: Value, minimums: Value) -> None:
-        """codes u8[cols], scales and minimums f32[cols / group] of one row's `cols` weights at `w`."""
+        """codes i8[cols], scales and minimums f32[cols / group] of one row's `cols` weights at `w`.
+
+        Types with an offset get codes less their offset, and minimums of zero."""
 
         for start, stop, blocks in self._batches(cols):
             with e.loop(start, stop, blocks * self.block) as k:
@@ -89,12 +91,12 @@ class Quant:
                     e.prefetch(at + (PREFETCH + line), cache=2)
                 unpacked = self.load(e, at, blocks)
                 order = iter(self.order(blocks))
-                for chunk in unpacked.chunks:
+                for chunk in (chunk - self.offset for chunk in unpacked.chunks):
                     for sixteen in range(0, chunk.lanes, 16):
                         e.store(e.part(chunk, sixteen, 16), codes + (k + 16 * next(order)))
                 first = k >> {32: 3, 16: 2}[self.group]  # 4 bytes for each group
                 e.store(unpacked.scales, scales + first)
-                e.store(unpacked.minimums, minimums + first)
+                e.store(e.const(unpacked.minimums.kind) if self.offset else unpacked.minimums, minimums + first)
 
     def _batches(self, cols: Value) -> Iterator[tuple[Value | int, Value, int]]:
         """(first column, last, blocks at a time): by `batch`, then what is left by half as many, down to one."""

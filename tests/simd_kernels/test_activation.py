@@ -45,7 +45,7 @@ def test_rows_in_spans(kernels, width, rows, threads):
 @pytest.mark.parametrize("rows, threads", [(2, 1), (5, 2), (6, 1), (7, 3), (13, 2)])
 def test_rows_in_tiles(kernels, width, rows, threads):
     x, n = odd_sizes(rows, width), kernels.tier.tile_tokens
-    want = twins.tiles(*twins.quantise(x), n)
+    want = twins.tiles(*twins.quantise(x), kernels.tier)
     got, used = quantised(kernels, x, TILED, threads).reshape(len(want), -1), n * width * 3 // 2
     there = np.arange(len(want) * n).reshape(len(want), 1, n) < rows  # places that belong to a row
     same = (got[:, :used] == want[:, :used]).reshape(len(want), -1, n, 4)
@@ -120,7 +120,7 @@ def fine_linear(kernels, kind, blocks, x, few):
         "row_bytes": blocks.shape[1], "rows": rows, "cols": cols, "chunk": 9, "counter": np.zeros(1, np.int64),
         "dot": kernels.address(f"dot.fine.{kind}"), "few": kernels.address(f"few.fine.{kind}"),
         "unpack": kernels.address(f"unpack.{kind}"), "transpose": kernels.address("transpose"),
-        "tile": kernels.address(f"{layout.tile_name(kind)}.fine"),
+        "tile": kernels.address(layout.tile_name(kind)),
         "block": sizes.block, "block_bytes": sizes.bytes, "group": layout.group(kind),
     }  # fmt: skip
     kernels.operate("linear.fine", record.LINEAR, tokens, 1, step, out=out, **fields)

@@ -37,10 +37,13 @@ def test_scratch_holds_panel_and_sums_for_every_tier():
 
     assert streams.STREAMS * layout.FEW * 16 * 4 <= layout.SPARE  # sums of a few rows
     for tier in cpu.TIERS:
-        # rows, then the panel: codes, scales and minimums of both
-        codes = 2 * tier.tile_rows * (layout.DEPTH + 2 * 4 * layout.DEPTH // 16)
-        floats = 2 * tier.tile_rows * 4 * layout.FLOAT_DEPTH
-        assert max(codes, floats) <= layout.SPARE
+        numbers = 4 * layout.DEPTH // 16
+        assert tier.lanes * max(layout.DEPTH + 2 * numbers, 4 * layout.FLOAT_DEPTH) <= layout.PANEL_AT
+        # codes, scales, minimums, starts; codes and activations of 16 bits; the numbers of float types
+        codes = tier.tile_rows * (layout.DEPTH + 3 * numbers) + 2 * (tier.tile_rows + tier.tile_tokens) * layout.DEPTH
+        floats = tier.tile_rows * 4 * layout.FLOAT_DEPTH
+        assert layout.PANEL_AT + (codes if tier.name == "avx2" else floats) <= layout.SPARE
+        assert layout.PANEL_AT + tier.tile_rows * (layout.DEPTH + 3 * numbers) <= layout.SPARE
         for tokens in (1, 7, 512):
             rooms = layout.up(tokens, tier.tile_tokens)
             assert layout.scratch_bytes(rooms, tier.tile_rows, 64) >= layout.SPARE + 4 * tier.tile_rows * rooms

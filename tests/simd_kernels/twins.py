@@ -3,6 +3,7 @@
 import numpy as np
 
 from edgeinfer.simd_kernels import layout
+from edgeinfer.simd_kernels.cpu import Tier
 
 F32 = np.float32
 
@@ -74,9 +75,17 @@ def padded(data: np.ndarray, width: int, rows: int = 1) -> np.ndarray:
     return out
 
 
-def tiles(codes: np.ndarray, scales: np.ndarray, n: int) -> np.ndarray:
-    """uint8[tiles, n * stride]: several rows in tiles of n; places of rows there are none of hold NaN."""
-    parts = (codes.reshape(len(codes), -1, 4), scales, sums(codes, scales, 32), sums(codes, scales, 16))
+def raised(tier: Tier) -> int:
+    """What is added to codes in tiles: x86 multiplies unsigned bytes by signed ones."""
+    return 128 if tier.machine == "x86_64" else 0
+
+
+def tiles(codes: np.ndarray, scales: np.ndarray, tier: Tier) -> np.ndarray:
+    """uint8[tiles, n * stride]: several rows in the tier's tiles of n, codes raised; places of rows there are none of
+    hold NaN."""
+    n = tier.tile_tokens
+    more = (scales, sums(codes, scales, 32), sums(codes, scales, 16))
+    parts = ((codes.view(np.uint8) + np.uint8(raised(tier))).view(np.int8).reshape(len(codes), -1, 4), *more)
     out = []
     for first in range(0, len(codes), n):
         data = []

@@ -16,9 +16,9 @@ CASES = [(kind, cols) for kind in QUANTS for cols in COLS[GgmlType[kind].block]]
 
 
 def unpacked(kernels, kind, row):
-    """(codes u8[cols], scales, minimums f32[cols / group]) of one row of blocks."""
+    """(codes i8[cols], scales, minimums f32[cols / group]) of one row of blocks."""
     cols = row.size // GgmlType[kind].bytes * GgmlType[kind].block
-    codes = guarded(np.zeros(cols, np.uint8))
+    codes = guarded(np.zeros(cols, np.int8))
     scales, minimums = (guarded(np.full(cols // layout.group(kind), np.nan, np.float32)) for _ in range(2))
     kernels.call(f"unpack.{kind}", guarded(row), cols, codes, scales, minimums)
     return codes, scales, minimums
@@ -32,7 +32,7 @@ def test_unpack_is_dequantize(kernels, kind, cols):
     got, want = by_code[0] * codes + by_code[1], dequantize(row, kind)[0].astype(np.float64)
     size = np.abs(by_code[0] * codes) + np.abs(by_code[1])
     assert (np.abs(got - want) <= 2.0**-22 * size).all()  # each product is rounded once or twice
-    assert codes.max() <= (255 if kind in layout.WIDE else 127)
+    assert not table.QUANTS[kind].offset or not minimums.any()
 
 
 @pytest.mark.parametrize("kind, cols", CASES)
@@ -62,11 +62,12 @@ def test_unpack_is_dequantize_for_every_scale_of_the_kit(kernels, kind, shared):
 
 def magnitude(kernels, kind, w, x):
     """Sums of the sizes of all terms the kernel adds, f64[rows]; codes count from 0, so they exceed the products'."""
+    offset = table.QUANTS[kind].offset
     out = []
     for row in w:
         codes, scales, minimums = unpacked(kernels, kind, row[None])
         scale, minimum = (np.abs(np.repeat(v, layout.group(kind))) for v in (scales, minimums))
-        out.append(((scale * codes + minimum) * np.abs(x)).sum())
+        out.append(((scale * (codes.astype(int) + 2 * offset) + minimum) * np.abs(x)).sum())
     return np.array(out)
 
 
