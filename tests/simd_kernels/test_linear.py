@@ -197,8 +197,8 @@ def test_embed(kernels, kind, threads):
     out = padded_rows(np.full((5, 512), np.nan, np.float32))
     step = write(record.STEP, scratch=scratch, scratch_bytes=each)
     fields = {
-        "numbers": ids, "table": table, "row_bytes": table.shape[1], "cols": 512, "group": layout.group(kind), "scale_f32": 1.5,
-        "unpack": kernels.address(f"unpack.{kind}"),
+        "numbers": ids, "table": table, "row_bytes": table.shape[1], "cols": 512,
+        "group": layout.group(kind), "scale_f32": 1.5, "unpack": kernels.address(f"unpack.{kind}"),
     }  # fmt: skip
     kernel = f"embed.{'float' if kind in FLOATS else 'quantised'}"
     kernels.operate(kernel, record.EMBED, 5, threads, step, out=out, **fields)
