@@ -19,7 +19,7 @@ Facts = dict[str, Fact]
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of lines.")] = False) -> None:
-    """Show versions, machine, kernels and folders."""
+    """Show versions, machine, kernels and folders.  Exit code 1 if anything keeps models from running."""
     facts = {
         "versions": _versions(),
         "machine": _machine(),
@@ -30,11 +30,13 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="A JSON object 
     }
     if as_json:
         print(json.dumps(facts, indent=2))
-        return
-    for part, values in facts.items():
-        print(f"{part}:")
-        for key, value in values.items():
-            print(f"  {key.replace('_', ' '):18} {_shown(key, value)}")
+    else:
+        for part, values in facts.items():
+            print(f"{part}:")
+            for key, value in values.items():
+                print(f"  {key.replace('_', ' '):18} {_shown(key, value)}")
+    if any("problem" in values for values in facts.values()):
+        raise typer.Exit(EdgeInferError.exit_code)
 
 
 def _shown(key: str, value: Fact) -> str:

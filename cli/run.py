@@ -54,11 +54,15 @@ def command(
     choices = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     settings: dict[str, Any] = {key: value for key, value in choices.items() if value is not None}
     settings |= {"seed": seed, "stop": stop or ()}
-    path, replaced = _resolved(name), parsed(override)
+    options: dict[str, Any] = {"n_ctx": ctx, "n_threads": threads, "kv_type": kv_type, "backend": backend}
+    replaced = parsed(override)
 
-    from edgeinfer import LLM
+    from edgeinfer.llm import LLM, check_options, checked
 
-    with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend, override=replaced) as llm:
+    check_options(**options)
+    checked(**settings)
+    path = _resolved(name)
+    with LLM(str(path), **options, override=replaced) as llm:
         raw = raw or _lacks_template(llm, system)
         if not raw:
             settings.setdefault("max_tokens", llm.n_ctx)  # an answer has an end; a text continued has none

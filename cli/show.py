@@ -85,7 +85,7 @@ def _run(file: "GgufFile", ctx: int | None, kv_type: str) -> dict[str, Any]:
     except RequestError:
         raise
     except EdgeInferError as error:
-        return {"architecture": file.get("general.architecture", str, None), "cannot_run": str(error)}
+        return {"architecture": file.get("general.architecture", str, None), "cannot_run": _reason(file, error)}
     config = traced.config
     context = min(ctx or config.context, config.context)
     facts: dict[str, Any] = {
@@ -102,6 +102,11 @@ def _run(file: "GgufFile", ctx: int | None, kv_type: str) -> dict[str, Any]:
     }
     reason = _obstacle(file, facts["memory"])
     return {**facts, "cannot_run": reason} if reason else facts
+
+
+def _reason(file: "GgufFile", error: EdgeInferError) -> str:
+    """The error's text without the file's name, which is shown above."""
+    return str(error).removeprefix(f"{file.path}: ")
 
 
 def _memory(plan: "Plan", context: int, kv_type: str) -> dict[str, Any]:
@@ -124,7 +129,7 @@ def _obstacle(file: "GgufFile", need: dict[str, Any]) -> str:
     try:
         Tokenizer.from_gguf(file)
     except EdgeInferError as error:
-        return str(error)
+        return _reason(file, error)
     wanted, available = need["kv_bytes"] + need["buffer_bytes"], machine.available_memory()
     if wanted > available:
         return (

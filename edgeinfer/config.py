@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgeinfer.errors import FormatError, UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.formats.gguf import GgufFile
 
 MAX_LAYERS = 1024
@@ -133,7 +134,7 @@ class Keys:
         """One of `known`; UnsupportedError for any other string."""
         value = str(self.file.get(f"{self.arch}.{key}", str, default))
         if value not in known:
-            raise UnsupportedError(f"{self.arch}.{key} is {value!r}, known are: {' '.join(known)}")
+            raise UnsupportedError(f"{self.arch}.{key} is {shown(value)}, known are: {' '.join(known)}")
         return value
 
 

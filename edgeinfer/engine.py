@@ -6,14 +6,14 @@ their KV in the pool, and a later one goes on from the tokens with which both be
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Items
 from contextlib import contextmanager, suppress
 
 import numpy as np
 
 from edgeinfer.backend import Backend, Chunk
-from edgeinfer.errors import BackendError, RequestError
+from edgeinfer.errors import BackendError, FormatError, RequestError
 from edgeinfer.plan import Plan
 
 
@@ -30,7 +30,9 @@ class Sequence:
 class Engine:
     """Owns a backend.  All methods may be called from several threads."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, check_file: Callable[[], None] = lambda: None) -> None:
+        """`check_file` raises where the model's file cannot be used any more; it is asked before every step."""
+        self._check_file = check_file
         self.n_ctx, self.n_batch, self.n_vocab = backend.n_ctx, backend.n_batch, backend.n_vocab
         self._backend = backend
         self._close_backend = weakref.finalize(self, backend.close)  # also where nobody calls `close`
@@ -96,9 +98,10 @@ class Engine:
         return self._backend.plan
 
     def check_open(self) -> None:
-        """RequestError after `close`."""
+        """RequestError after `close`; FormatError where the file can no longer be read."""
         if self._closed:
             raise RequestError("the model is closed")
+        self._check_file()
 
     def idle_ids(self) -> list[list[int]]:
         """The tokens of each sequence a request could continue."""
@@ -170,7 +173,7 @@ class Engine:
         if not keep:
             sequence.ids = []
         try:
-            with suppress(RequestError):  # closed meanwhile
+            with suppress(RequestError, FormatError):  # closed meanwhile, or without a file
                 self._rewind(sequence, len(sequence.ids))
         finally:  # also where one more interrupt comes while it waits for its turn
             with self._pool:

@@ -67,11 +67,7 @@ class LLM:
 
         FormatError, UnsupportedError: the file.  RequestError: an argument.  BackendError: not enough memory.
         """
-        if backend not in BACKENDS:
-            raise RequestError(f"backend is {backend!r}; must be one of {', '.join(BACKENDS)}")
-        n_batch = _integer("n_batch", n_batch, 1, MAX_BATCH)
-        if n_threads is not None:
-            n_threads = _integer("n_threads", n_threads, 1, MAX_THREADS)
+        check_options(n_ctx, n_threads, kv_type, backend, n_batch)
         self.kv_type = kv_type if backend == "cpu" else "f32"
         self.path = os.fspath(catalog.resolve(model))
         self._file = files.open(self.path, override)
@@ -79,7 +75,7 @@ class LLM:
         self._threads = tune.Threads(n_threads, n_threads) if n_threads else tune.kept(plan)
         self.n_threads = max(self._threads.decode, self._threads.prefill)
         self.n_ctx = _context(plan, n_ctx, self.kv_type, n_batch)
-        self.n_batch = min(n_batch, self.n_ctx)
+        self.n_batch = min(int(n_batch), self.n_ctx)
         self.tokenizer = Tokenizer.from_gguf(self._file)
         self.sampling = stated(self._file.metadata)
         self._backend_name = backend
@@ -89,7 +85,7 @@ class LLM:
         self.n_vocab = self._engine.n_vocab
 
     def _start(self, plan: Plan) -> Engine:
-        self._engines[plan.pooling] = engine = Engine(self._backend(plan))
+        self._engines[plan.pooling] = engine = Engine(self._backend(plan), self._file.check)
         return engine
 
     def _backend(self, plan: Plan) -> Backend:
@@ -309,29 +305,53 @@ class LLM:
         self, max_tokens: int, stop: Stops, seed: int | None, ignore_eos: bool, names: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The fields of a Request that are the same for texts and chats, checked."""
-        known = [field.name for field in fields(SamplingParams)]
-        for name in names:
-            if name not in known:
-                close = difflib.get_close_matches(name, [*known, *OPTIONS], 1)
-                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-                raise RequestError(f"unknown option {name}; {hint}")
-        params = SamplingParams(**self.sampling | dict(names), seed=seed)
-        check(params, self.n_vocab)
-        return {
-            "max_tokens": _integer("max_tokens", max_tokens, 0),
-            "stops": _stops(stop),
-            "params": params,
-            "ignore_eos": ignore_eos,
-        }
+        settings = checked(max_tokens, stop, seed, ignore_eos, **self.sampling | dict(names))
+        check(settings["params"], self.n_vocab)
+        return settings
+
+
+def checked(
+    max_tokens: int = 256, stop: Stops = (), seed: int | None = None, ignore_eos: bool = False, **sampling: Any
+) -> dict[str, Any]:
+    """The fields of a Request for these arguments of `LLM.generate`.  RequestError for what no model could take."""
+    known = [field.name for field in fields(SamplingParams)]
+    for name in sampling:
+        if name not in known:
+            close = difflib.get_close_matches(name, [*known, *OPTIONS], 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            raise RequestError(f"unknown option {name}; {hint}")
+    return {
+        "max_tokens": _integer("max_tokens", max_tokens, 0),
+        "stops": _stops(stop),
+        "params": SamplingParams(**sampling, seed=seed),
+        "ignore_eos": ignore_eos,
+    }
+
+
+def check_options(
+    n_ctx: int | None = None,
+    n_threads: int | None = None,
+    kv_type: str = "f16",
+    backend: str = "cpu",
+    n_batch: int = 512,
+) -> None:
+    """RequestError for arguments of `LLM` that are impossible with every model."""
+    if backend not in BACKENDS:
+        raise RequestError(f"backend is {backend!r}; must be one of {', '.join(BACKENDS)}")
+    if backend == "cpu":
+        memory.check_kv_type(kv_type)
+    _integer("n_batch", n_batch, 1, MAX_BATCH)
+    for name, value, most in (("n_ctx", n_ctx, None), ("n_threads", n_threads, MAX_THREADS)):
+        if value is not None:
+            _integer(name, value, 1, most)
 
 
 def _context(plan: Plan, n_ctx: int | None, kv_type: str, n_batch: int) -> int:
     if n_ctx is None:
         return memory.default_context(plan, kv_type, n_batch)
-    n_ctx = _integer("n_ctx", n_ctx, 1)
     if n_ctx > plan.config.context:
         warnings.warn(f"n_ctx {n_ctx} is lowered to the {plan.config.context} tokens the model states", stacklevel=3)
-    return min(n_ctx, plan.config.context)
+    return min(int(n_ctx), plan.config.context)
 
 
 def _stops(stop: Stops) -> tuple[str, ...]:

@@ -15,12 +15,17 @@ GRAIN = 256  # tokens; such a context is a multiple of this
 KV_TYPES = {"f32": (1, 4), "f16": (1, 2), "q8_0": (32, 34)}  # elements and bytes of a block
 
 
+def check_kv_type(kv_type: str) -> None:
+    """RequestError for an unknown type."""
+    if kv_type not in KV_TYPES:
+        raise RequestError(f"kv_type is {kv_type!r}; must be one of {', '.join(KV_TYPES)}")
+
+
 def kv_bytes(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> int:
     """KV and recurrent states of one sequence.  A sliding-window layer keeps its window and one step.
 
     RequestError for an unknown type."""
-    if kv_type not in KV_TYPES:
-        raise RequestError(f"kv_type is {kv_type!r}; must be one of {', '.join(KV_TYPES)}")
+    check_kv_type(kv_type)
     elements, size = KV_TYPES[kv_type]
     total = state.sequence_bytes(plan.ops)
     for op in plan.ops:

@@ -54,8 +54,14 @@ def trace(file: GgufFile, n_ctx: int | None = None, pooling: str | None = None) 
     `n_ctx` is the context of the run in tokens (the model's own if None); it selects LongRoPE's factors and nothing
     else.  `pooling` has the plan end in embeddings pooled so, one of POOLINGS, or in scores, "rank"; None is what the
     model is made for.  FormatError where keys or tensors are missing or do not fit together, UnsupportedError where the
-    architecture or a tensor's type is not known, RequestError where a model without a classifier is to rank.
+    architecture or a tensor's type is not known, RequestError where a model without a classifier is to rank.  All name
+    the file.
     """
+    with file.naming():
+        return _trace(file, n_ctx, pooling)
+
+
+def _trace(file: GgufFile, n_ctx: int | None, pooling: str | None) -> Plan:
     keys = model_config.keys_of(file)
     forward = models.find(keys.arch)
     config = model_config.read(file)

@@ -121,6 +121,16 @@ class GgufFile:
             raise self._wrong_kind(key, value, f"an array of {kind.__name__}")
         return value.count
 
+    def check(self) -> None:
+        """FormatError if the file, or a shard, has become shorter since it was opened: see `Mapped.check`."""
+        with self.naming():
+            for file in self._files:
+                file.check()
+
+    def naming(self) -> contextlib.AbstractContextManager[None]:
+        """Has errors raised inside begin with the file's path."""
+        return _naming(self.path)
+
     def close(self) -> None:
         """Releases the map, which views handed out before keep until they go; reading after it is a RequestError."""
         for file in self._files:

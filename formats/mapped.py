@@ -16,6 +16,7 @@ class Source(Protocol):
     size: int
 
     def view(self, start: int, size: int) -> np.ndarray: ...
+    def check(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -33,6 +34,7 @@ class Mapped:
                 pages = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:  # ValueError: the path holds a null byte
             raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        self._pages: mmap.mmap | None = pages
         self._data: np.ndarray | None = np.frombuffer(pages, np.uint8)
 
     def view(self, start: int, size: int) -> np.ndarray:
@@ -41,6 +43,12 @@ class Mapped:
             raise RequestError("the file is closed")
         return self._data[start : start + size]
 
+    def check(self) -> None:
+        """FormatError if the file has become shorter.  To be asked before its pages are used: the system kills (SIGBUS)
+        a process that touches a page behind the end, and nothing in Python could catch that."""
+        if self._pages is not None and self._pages.size() < self.size:
+            raise FormatError("the file was cut short while it was in use: load it again")
+
     def close(self) -> None:
         """Gives the map back: at once, or when the last view of it goes."""
-        self._data = None
+        self._pages = self._data = None

@@ -82,6 +82,9 @@ class VirtualFile:
             made.flags.writeable = False
         return made
 
+    def check(self) -> None:
+        """Nothing: the files behind it are not watched, unlike a GGUF file (`Mapped.check`)."""
+
     def close(self) -> None:
         """Lets go of the files behind it."""
         self._closed = True

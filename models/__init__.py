@@ -9,6 +9,7 @@ has _ where GGUF's has -.  An architecture that is another by a second name is a
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable
@@ -16,16 +17,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.cursor import shown
 
 if TYPE_CHECKING:
     from edgeinfer.plan import Builder, Value
 
 _NO_ARCHITECTURES = {"catalog", "fetch", "huggingface"}  # the modules here that get files instead
+_LONGEST = 100  # characters of an unknown name that are compared with those that are known
 
 
-def names() -> list[str]:
+@functools.cache
+def names() -> tuple[str, ...]:
     """Every architecture there is, by the name of its file."""
-    return sorted({module.name for module in pkgutil.iter_modules(__path__)} - _NO_ARCHITECTURES)
+    return tuple(sorted({module.name for module in pkgutil.iter_modules(__path__)} - _NO_ARCHITECTURES))
 
 
 def find(arch: str) -> Callable[[Builder], Value]:
@@ -43,7 +47,7 @@ def part(arch: str, name: str) -> Callable[[Builder, Value], Value] | None:
 def _file(arch: str) -> ModuleType:
     name, known = arch.replace("-", "_"), names()
     if name not in known:
-        closest = ", ".join(difflib.get_close_matches(name, known, n=4, cutoff=0.4))
+        closest = ", ".join(difflib.get_close_matches(name[:_LONGEST], known, n=4, cutoff=0.4))
         hint = f"; the closest are: {closest}" if closest else ""
-        raise UnsupportedError(f"architecture {arch!r} is none of the {len(known)} that are supported{hint}")
+        raise UnsupportedError(f"architecture {shown(arch)} is none of the {len(known)} that are supported{hint}")
     return importlib.import_module(f"{__name__}.{name}")

@@ -3,7 +3,8 @@
 The folder's name is a hash of all kernel sources, the format of object files and the tier, so that stale code cannot
 be served and one pack fits every machine of its tier, whoever built it.  A package can bring packs along (`edgeinfer
 kernels build`).  Files are written under another name and renamed, so that processes that start together do no harm
-to each other; where the folder cannot be used, kernels are built for this process alone, with a warning.
+to each other; where the folder cannot be used, kernels are built for this process alone, with a warning.  A pack of
+other sources goes when nothing has been loaded from it for a month.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 import threading
@@ -26,6 +28,7 @@ from edgeinfer.errors import BackendError
 from edgeinfer.formats import grids
 from edgeinfer.simd_kernels.cpu import Tier, object_format
 
+UNUSED = 30 * 86_400  # seconds after which a pack of other sources goes
 SHIPPED = pathlib.Path(__file__).parent / "packs"  # what came with the package, if anything did
 
 _lock = threading.Lock()
@@ -48,7 +51,10 @@ class Linked:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         for name in objects:
-            self.addresses[name] = self._engine.get_function_address(name)
+            address = self._engine.get_function_address(name)
+            if not address:  # to call it would be a jump to nowhere
+                raise BackendError(f"the object code of kernel {name} does not hold it: delete the folder of kernels")
+            self.addresses[name] = address
 
 
 def load(names: Iterable[str], tier: Tier, folder: pathlib.Path) -> dict[str, int]:
@@ -91,6 +97,8 @@ class Pack:
 
     def objects(self, names: list[str]) -> dict[str, bytes]:
         """Object code by name; what is missing is built, and kept if the folder can be written."""
+        with contextlib.suppress(OSError):
+            os.utime(self.folder)  # tells when it was last used
         found = {name: code for name in names if (code := self.kept(name) or self.shipped(name))}
         missing = [name for name in names if name not in found]
         if missing:
@@ -100,6 +108,7 @@ class Pack:
                 built = building.build(missing, self.tier)
             try:
                 self.keep(built)
+                self._remove_unused()
             except OSError as error:
                 warnings.warn(
                     f"compiled kernels cannot be kept in {self.folder} ({error.strerror}); they are built anew at "
@@ -122,6 +131,14 @@ class Pack:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, code in built.items():
             write_whole(self.folder / f"{name}.o", code + hashlib.sha256(code).digest())
+
+    def _remove_unused(self) -> None:
+        """Delete packs of this tier that were not used for long.  Should a process use one just then, it builds anew
+        what it misses."""
+        for other in self.folder.parent.glob(f"{self.tier.name}-" + "[0-9a-f]" * 16):
+            with contextlib.suppress(OSError):
+                if other != self.folder and time.time() - other.stat().st_mtime > UNUSED:
+                    shutil.rmtree(other)
 
 
 def read_whole(path: pathlib.Path) -> bytes:

@@ -1,6 +1,7 @@
 """The interface for Python programs: arguments, errors, reuse, threads and closing, on tiny models."""
 
 import functools
+import os
 import subprocess
 import sys
 import threading
@@ -342,6 +343,25 @@ def test_no_noise_at_the_interpreters_exit(paths, backend):
     code = f"import edgeinfer; m = edgeinfer.LLM({arguments}); s = m.stream('a'); next(s)"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_file_cut_short_while_in_use_ends_in_an_error(paths, tmp_path):
+    """A page behind the end would kill the process."""
+    path = tmp_path / "m.gguf"
+    path.write_bytes(paths["llama"].read_bytes())
+    with LLM(path, backend="reference") as llm:
+        chunks = llm.stream(PROMPT, max_tokens=5, **GREEDY)
+        next(chunks)
+        os.truncate(path, 1000)
+        for call in (
+            lambda: next(chunks),
+            lambda: llm.generate("a"),
+            lambda: llm.chat(ask("a")),
+            lambda: llm.logits([1]),
+            lambda: llm.tokenize("a"),
+        ):
+            with pytest.raises(FormatError, match=r"m\.gguf: the file was cut short while it was in use"):
+                call()
 
 
 def test_file_may_be_removed_after_closing(paths, tmp_path):

@@ -7,6 +7,10 @@ of letters, and blanks only as \\s."""
 import warnings
 from dataclasses import dataclass
 
+from edgeinfer.formats.cursor import shown
+
+_LONGEST = 100  # characters of an unknown name that are compared with those that are known
+
 _CONTRACTION = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 _BLANKS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
@@ -141,9 +145,10 @@ def pre_tokenizer(name: str) -> PreTokenizer:
     if name not in PRE_TOKENIZERS:
         import difflib  # takes 2 ms
 
-        close = difflib.get_close_matches(name, [*PRE_TOKENIZERS, *LINES], 1, 0.0)[0]
+        close = difflib.get_close_matches(name[:_LONGEST], [*PRE_TOKENIZERS, *LINES], 1, 0.0)[0]
         warnings.warn(
-            f"unknown pre-tokenizer {name!r} (closest known: {close!r}); using 'default', so token ids may be wrong",
+            f"unknown pre-tokenizer {shown(name)} (closest known: {close!r}); using 'default', "
+            "so token ids may be wrong",
             stacklevel=2,
         )
         return PRE_TOKENIZERS["default"]

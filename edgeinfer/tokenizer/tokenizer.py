@@ -26,8 +26,9 @@ class Tokenizer:
     user-defined ones.  `eog_ids` are the ids that end a generation; `bos_id` and `eos_id` may be None."""
 
     def __init__(self, file: GgufFile, pre: str | None = None) -> None:
-        vocabulary = read_vocabulary(file)
-        self._model: Model = make_model(file, vocabulary, pre)
+        with file.naming():
+            vocabulary = read_vocabulary(file)
+            self._model: Model = make_model(file, vocabulary, pre)
         self._special = SpecialTokens(vocabulary)
         self._types = vocabulary.types.tobytes()
         self._odd = np.flatnonzero(vocabulary.types != PieceType.NORMAL).tolist()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgeinfer.errors import FormatError, UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.tokenizer.well_known import END_TEXTS, FILL_TEXTS
 
@@ -69,7 +70,7 @@ def read_vocabulary(file: GgufFile) -> Vocabulary:
     """FormatError if the vocabulary is missing or malformed, UnsupportedError if it is of another model than MODELS."""
     model = file.get("tokenizer.ggml.model", str)
     if model not in MODELS:
-        raise UnsupportedError(f"tokenizer model {model!r}; there are {', '.join(MODELS)}")
+        raise UnsupportedError(f"tokenizer model {shown(model)}; there are {', '.join(MODELS)}")
     pieces = file.strings("tokenizer.ggml.tokens")
     if not pieces:
         raise FormatError("tokenizer.ggml.tokens is empty")

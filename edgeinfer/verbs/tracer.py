@@ -8,6 +8,7 @@ from typing import Any
 
 from edgeinfer.config import Keys, ModelConfig
 from edgeinfer.errors import FormatError, UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.op import Op, Value
 
@@ -116,4 +117,4 @@ def expect(true: bool, what: str) -> None:
 
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+    return ", ".join(shown(name)[1:-1] for name in names[:3]) + more

@@ -40,7 +40,9 @@ def test_the_cap_of_the_instruction_set_is_shown(edgeinfer):
 def test_a_wrong_cap_is_a_problem_the_report_shows(edgeinfer):
     edgeinfer.environment["EDGEINFER_ISA"] = "mmx"
     done = edgeinfer("doctor")
-    assert done.returncode == 0 and "problem" in done.stdout and "'mmx'" in done.stdout
+    assert done.returncode == 1 and "problem" in done.stdout and "'mmx'" in done.stdout
+    done = edgeinfer("doctor", "--json")
+    assert done.returncode == 1 and "'mmx'" in json.loads(done.stdout)["kernels"]["problem"]
 
 
 def test_a_store_that_cannot_be_written_is_shown(edgeinfer, tmp_path):

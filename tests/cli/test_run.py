@@ -134,6 +134,15 @@ def test_impossible_settings_are_the_users_mistake(edgeinfer, model, arguments, 
     assert words in edgeinfer.fails(2, "run", model, "go", *arguments)
 
 
+@pytest.mark.parametrize("words", ["--temp -1", "--temp nan", "-n -1", "--threads 0", "--ctx 0", "--kv-type q9"])
+def test_impossible_settings_are_refused_before_a_model_is_loaded_or_fetched(edgeinfer, tmp_path, words):
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF")
+    edgeinfer.environment["PIP_NO_INDEX"] = "1"
+    for model in (tmp_path / "broken.gguf", "smollm2"):
+        error = edgeinfer.fails(2, "run", "-m", model, "-p", "go", *words.split())
+        assert any(f"is {quote}{words.split()[1]}" in error for quote in ("", "'")), error
+
+
 def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(edgeinfer, model):
     error = edgeinfer.fails(2, "run", model, "o" * 100, "--ctx", "16", "--backend", "reference")
     assert "101" in error and "16" in error

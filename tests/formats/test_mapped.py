@@ -53,6 +53,20 @@ def test_use_after_close_is_an_error(path):
         file.view(0, 1)
 
 
+def test_a_file_cut_short_is_found_before_it_is_used(path):
+    file = Mapped(path)
+    file.check()
+    os.truncate(path, 255)
+    with pytest.raises(FormatError, match="was cut short while it was in use"):
+        file.check()
+    os.truncate(path, 1000)
+    file.check()
+    os.remove(path)  # what is mapped stays until it is given back
+    file.check()
+    file.close()
+    file.check()
+
+
 def test_empty_file(tmp_path):
     (tmp_path / "empty").touch()
     with pytest.raises(FormatError, match="empty"):

@@ -3,14 +3,17 @@
 import ctypes
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 
+from edgeinfer.errors import BackendError
 from edgeinfer.simd_kernels import building, cpu, pack
 
 PORTABLE = cpu.tier("portable")
@@ -163,3 +166,25 @@ def test_loaded_kernels_are_the_same_for_all_callers(tmp_path):
 def test_an_unknown_kernel_is_our_own_fault(tmp_path):
     with pytest.raises(KeyError, match="no.such"):
         pack.load(["no.such"], PORTABLE, tmp_path)
+
+
+def test_packs_of_other_sources_go_when_they_were_not_used_for_a_month(kept, built):
+    def other(name, days):
+        (kept.folder.parent / name).mkdir()
+        (kept.folder.parent / name / "add.o").write_bytes(b"old")
+        os.utime(kept.folder.parent / name, (0, time.time() - 86_400 * days))
+
+    other("portable-0123456789abcdef", 31)
+    for name, days in (("portable-fedcba9876543210", 29), ("avx2-0123456789abcdef", 99), ("portable-mine", 99)):
+        other(name, days)
+    os.utime(kept.folder, (0, 0))
+    kept.objects(["add"])  # nothing is built: nothing is looked through
+    assert time.time() - kept.folder.stat().st_mtime < 3600 and len(list(kept.folder.parent.iterdir())) == 5
+    kept.objects(["more"])
+    left = {path.name for path in kept.folder.parent.iterdir()}
+    assert left == {kept.folder.name, "portable-fedcba9876543210", "avx2-0123456789abcdef", "portable-mine"}
+
+
+def test_object_code_without_its_kernel_is_an_error_and_no_jump_to_nowhere(built):
+    with pytest.raises(BackendError, match="kernel outputs does not hold it"):
+        pack.Linked(PORTABLE).link({"outputs": built})
