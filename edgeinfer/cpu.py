@@ -51,6 +51,14 @@ class CpuBackend:
         each = layout.scratch_bytes(rows, self.tier.tile_rows, widest)
         self._scratch_memory = layout.aligned(each * threads)
         self._step.set(scratch=self._scratch_memory.ctypes.data, scratch_bytes=each, few=layout.FEW)
+        sizes = [(op.attrs["heads"], op.attrs["value_dim"]) for op in self.plan.ops if op.kind == "attend"]
+        self._parts = layout.aligned(max((layout.parts_bytes(*size, self.n_ctx) for size in sizes), default=0))
+        self._done = layout.aligned(8 * layout.SPLIT * max((heads for heads, _ in sizes), default=0))
+        self._step.set(
+            parts=self._parts.ctypes.data,
+            chunk_count=layout.chunk_count(self.n_ctx),
+            done=self._done.ctypes.data,
+        )
 
     def _assemble(self, threads: int) -> None:
         """Load the kernels, write the records, start the workers."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgeinfer.errors import BackendError
-from edgeinfer.simd_kernels.layout import BLOCK, aligned, head_layout, up
+from edgeinfer.simd_kernels.layout import BLOCK, aligned, block_bytes, up
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class KVCache:
             if layer.window not in self.groups:
                 self.groups[layer.window] = Group(layer.window, n_ctx, n_batch, n_seq, together)
             self.windows[layer.number] = layer.window
-            head, _ = head_layout(kv_type, layer.key_dim, layer.value_dim)
-            self.pools[layer.number] = aligned(self.groups[layer.window].pool_blocks * layer.kv_heads * head)
+            block = layer.kv_heads * sum(block_bytes(kv_type, layer.key_dim, layer.value_dim))
+            self.pools[layer.number] = aligned(self.groups[layer.window].pool_blocks * block)
         self.lengths: dict[int, int] = {}
 
     def grow(self, seq: int, length: int) -> None:

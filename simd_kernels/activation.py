@@ -117,10 +117,8 @@ def quantise_row(e: Emitter, x: Value, width: Value, places: Places, fine: bool 
     with e.loop(0, width, 32) as k:
         place = places(k)
         parts = [e.load(x + (k + 16 * j) * 4, WIDE) for j in range(2)]
-        # Sizes of floats compare like their bits, and NaN is above everything.
-        top = e.bits(e.largest(e.maximum(*(e.bits(v, vec(I32, 16)) & 0x7FFFFFFF for v in parts))), F32)
-        scale = top * (1.0 / 127 / (256 if fine else 1))
-        inverse = e.splat(e.select(top > 0.0, e.const(F32, 127.0) / top, 0.0), 16)
+        scale, inverse = scales_of(e, parts)
+        scale = scale * (1.0 / 256 if fine else 1.0)
         planes = list(zip(*(split(e, v * inverse, fine) for v in parts), strict=True))
         fours = e.const(vec(I32, 8))
         for at, plane in zip((place.codes, place.low_codes), planes, strict=False):
@@ -134,6 +132,19 @@ def quantise_row(e: Emitter, x: Value, width: Value, places: Places, fine: bool 
         for at, total in zip((*place.halves, place.total), (low, high, low + high), strict=True):
             e.store(e.to_float(total) * scale, at)
         e.store(scale, place.scale)
+
+
+def scales_of(e: Emitter, parts: list[Value]) -> tuple[Value, Value]:
+    """(scale f32, 1 / scale f32[16]) with which the largest of these numbers becomes 127."""
+    # Sizes of floats compare like their bits, and NaN is above everything.
+    top = e.bits(e.largest(e.maximum(*(e.bits(v, vec(I32, 16)) & 0x7FFFFFFF for v in parts))), F32)
+    return top * (1.0 / 127), e.splat(e.select(top > 0.0, e.const(F32, 127.0) / top, 0.0), 16)
+
+
+def codes_of(e: Emitter, parts: list[Value]) -> tuple[Value, Value]:
+    """Two vectors of 16 numbers as (codes i8[32], scale f32)."""
+    scale, inverse = scales_of(e, parts)
+    return e.join(*(split(e, v * inverse, False)[0] for v in parts)), scale
 
 
 def split(e: Emitter, x: Value, fine: bool) -> list[Value]:

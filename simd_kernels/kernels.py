@@ -9,6 +9,8 @@ from edgeinfer.simd_kernels import (
     attention,
     executor,
     experts,
+    hadamard,
+    kv,
     linear,
     norms,
     probe,
@@ -50,6 +52,7 @@ def table() -> dict[str, tuple[int, Body]]:
         "quantise.rows": activation.quantise_rows,
         "rope.adjacent": rope.rope(True),
         "rope.halves": rope.rope(False),
+        "rotate": hadamard.rotate,
         **{f"route.{gate}": experts.route(gate) for gate in ("softmax", "sigmoid", "chosen")},
         "expert_linear": experts.expert_linear,
         "mix": experts.mix,
@@ -60,10 +63,10 @@ def table() -> dict[str, tuple[int, Body]]:
         "linear.float": linear.linear(False),
         "embed.quantised": linear.embed(True),
         "embed.float": linear.embed(False),
-        **{f"store.{kv}": attention.Store(kv).body for kv in KV_BYTES},
+        **{f"store.{name}": kv.Store(name).body for name in KV_BYTES},
         **{
-            attend_name(kv, extras): attention.Attend(kv, extras).body
-            for kv in KV_BYTES
+            attend_name(name, extras): attention.Attend(name, extras).body
+            for name in KV_BYTES
             for extras in subsets(ATTENTION_EXTRAS)
         },
     }

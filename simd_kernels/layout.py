@@ -72,13 +72,17 @@ FLOAT_DEPTH = 128  # columns of a panel of floats: the same bytes
 PANEL_AT = 16 * (DEPTH + DEPTH // 2)  # bytes before the panel: as many unpacked rows as a register has lanes
 SPARE = 64 * 1024  # bytes before the sums
 
-# The KV cache (attention.py has the picture).
+# The KV cache (kv.py has the picture).
 
 BLOCK = 16  # tokens of a block
-KEYS = 32  # keys a tile of queries passes over at a time
 HEAD_ROOM = 512  # most dims of a head
-ROOM = HEAD_ROOM + 16  # floats kept for a row's query and its output; off the cache's stride
-TILE_BYTES = 2 * 8 * ROOM * 4 + 8 * KEYS * 4 + 8 * 64  # of a tile of 8 rows
+CHUNK = 256  # positions, from a multiple of it on, whose scores are weighed together
+SPLIT = 16  # tokens of a step up to which workers share the chunks of a row
+BAND = 32  # query rows that go through a chunk while it is in the cache
+FEW_QUERIES, QUERIES = 4, {16: 8, 8: 4, 4: 4, 1: 4}  # rows at a time: of so few, and of more, by the tier's lanes
+NOTE = 64 + HEAD_ROOM * 4  # bytes: what attention keeps of a row
+SCORES = CHUNK + 16  # floats from a row's scores to the next one's
+BAND_BYTES = BAND * (HEAD_ROOM * 4 + NOTE + 64) + max(QUERIES.values()) * (NOTE + SCORES * 4 + 64)
 KV_BYTES = {"f32": 4, "f16": 2, "q8_0": 1}  # of a number, without scales
 
 
@@ -98,16 +102,31 @@ def attend_name(kv_type: str, extras: Iterable[str]) -> str:
 def scratch_bytes(tokens: int, tile_rows: int, widest: int) -> int:
     """Memory a worker needs for steps of so many tokens and rows of so many weights."""
     sums = 4 * tile_rows * up(tokens, 8)
-    return up(max(SPARE + sums, 16 * widest, TILE_BYTES), 4096)
+    return up(max(SPARE + sums, 16 * widest, BAND_BYTES), 4096)
 
 
-def head_layout(kv_type: str, key_dim: int, value_dim: int) -> tuple[int, int]:
-    """(bytes of a KV head in a block, where its values begin)."""
+def parts_bytes(heads: int, value_dim: int, n_ctx: int) -> int:
+    """Memory for what workers note of a chunk for each other."""
+    return SPLIT * heads * chunk_count(n_ctx) * (64 + 4 * up(value_dim, 32))
+
+
+def chunk_count(n_ctx: int) -> int:
+    return up(n_ctx, CHUNK) // CHUNK
+
+
+def block_bytes(kv_type: str, key_dim: int, value_dim: int) -> tuple[int, int]:
+    """Bytes of the keys and of the values of one KV head in a block."""
     size, padded = KV_BYTES[kv_type], up(value_dim, 32)
-    scales = 2 if kv_type == "q8_0" else 0
-    keys = BLOCK * (key_dim * size + up(key_dim, 32) // 32 * scales)
-    values = BLOCK * (padded * size + padded // 32 * scales)
-    return up(keys + values, 64), keys
+    if kv_type == "q8_0":
+        return BLOCK * up(key_dim, 32) // 32 * 34, BLOCK * padded // 32 * 34
+    return BLOCK * key_dim * size, BLOCK * padded * size
+
+
+def rotation(kv_type: str, head_dim: int) -> int:
+    """How many dims of a head are rotated together (hadamard.py) before they are cached: the largest power of two that
+    divides it, and 0 where that is small or the cache holds floats."""
+    block = head_dim & -head_dim
+    return block if kv_type == "q8_0" and block >= 16 else 0
 
 
 # Recurrent states (recurrence.py).

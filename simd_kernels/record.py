@@ -53,10 +53,11 @@ def float_bits(number: float) -> int:
 # What changes from step to step.  `ids`, `positions` i64[tokens]; `spans` i64[spans][2]: first row and rows of each
 # sequence's chunk; `states` i64[spans][2]: where the sequence's states are, and where those before its last token
 # are copied to, or 0; `picked` i64[outputs]: the rows that give logits; `scratch`: memory of each worker,
-# `scratch_bytes` apart; `few`: most rows that are multiplied without panels.
+# `scratch_bytes` apart; `few`: most rows that are multiplied without panels; `parts`: what attention notes of a row of
+# a head and a chunk, `chunk_count` for each; `done`: i64[rows of heads], zero, counts workers that have done theirs.
 STEP = Record(
     *("tokens", "outputs", "ids", "positions", "spans", "states", "span_count", "picked", "scratch", "scratch_bytes"),
-    "few",
+    *("few", "parts", "chunk_count", "done"),
 )
 
 XY = ("x", "x_stride", "out", "out_stride")
@@ -73,6 +74,7 @@ POOL = operation(*XY, "width", "most", "from_end")  # at most so many of a chunk
 QUANTISE = operation(*XY, "width", "groups")  # groups of `width` numbers side by side, quantised on their own
 # table f32[positions][2][pairs]: cosines, then sines
 ROPE = operation(*XY, "heads", "head_dim", "start", "pairs", "table")
+ROTATE = operation(*XY, "width", "block", "factor_f32")  # factor: block ** -0.5
 
 # x: quantised or f32 rows; w: [rows][row_bytes]; bias: f32[rows] or 0; dot, few, unpack, transpose, tile: kernels;
 # counter: i64, zero when a step begins; chunk: rows claimed at a time where there are no panels; block, block_bytes,
@@ -85,10 +87,13 @@ LINEAR = operation(
 # numbers: i64[tokens], the address of the rows' numbers in the table.
 EMBED = operation("out", "out_stride", "numbers", "table", "row_bytes", "cols", "unpack", "group", "scale_f32")
 
-# tables: i64[tokens], the address of each row's block table (i32 block numbers); pool: the layer's blocks,
-# block_bytes each, in them head_bytes for each KV head, whose values begin at value_at; group: heads that share a KV
-# head; window: 0 for none.
-CACHE = ("tables", "pool", "block_bytes", "head_bytes", "value_at", "kv_heads", "key_dim", "value_dim")
+# tables: i64[tokens], the address of each row's block table (i32 block numbers); pool: of the layer, head_bytes for
+# each KV head, whose values begin at value_at; key_bytes, value_bytes: of a block; group: heads that share a KV head;
+# window: 0 for none.
+CACHE = (
+    *("tables", "pool", "head_bytes", "value_at", "key_bytes", "value_bytes"),
+    *("kv_heads", "key_dim", "value_dim"),
+)
 STORE = operation("k", "k_stride", "v", "v_stride", *CACHE)
 # ahead: positions after its own that a row sees, as far as the step goes; slopes, sinks: f32[heads]; chunk: positions
 # see back to its last multiple only, 0 for all; cap_f32: of the scores.

@@ -124,10 +124,16 @@ def rounding(monkeypatch):
         return plain["linear"](op, given, round_(x))
 
     def attend(kv_type):
+        def cached(x, dim):
+            """Heads of a row; codes are of rotated numbers."""
+            block = layout.rotation(kv_type, dim)
+            heads = twins.cached(twins.rotated(x.reshape(len(x), -1, dim), block), kv_type)
+            return twins.rotated(heads, block).reshape(x.shape)
+
         def body(op, given, q, k, v):
-            sizes = (k, op.attrs["key_dim"]), (v, op.attrs["value_dim"])
-            k, v = (twins.cached(x.reshape(len(x), -1, dim), kv_type).reshape(x.shape) for x, dim in sizes)
-            return plain["attend"](op, given, q, k, v)
+            key_dim, value_dim = op.attrs["key_dim"], op.attrs["value_dim"]
+            q = cached(q, key_dim) if kv_type == "q8_0" else q
+            return plain["attend"](op, given, q, cached(k, key_dim), cached(v, value_dim))
 
         return body
 

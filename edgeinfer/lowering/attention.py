@@ -34,19 +34,21 @@ class Attention(Nodes):
                 raise UnsupportedError(
                     f"attention heads of {a[name]} dims; the kernels have room for {layout.HEAD_ROOM}"
                 )
-        head_bytes, value_at = layout.head_layout(kv, a["key_dim"], a["value_dim"])
+        key_bytes, value_bytes = layout.block_bytes(kv, a["key_dim"], a["value_dim"])
+        blocks = self.cache.groups[self.cache.windows[a["layer"]]].pool_blocks
         fields = {
             "tables": 0,
             "pool": self.cache.pools[a["layer"]].ctypes.data,
-            "block_bytes": head_bytes * a["kv_heads"],
-            "head_bytes": head_bytes,
-            "value_at": value_at,
+            "head_bytes": blocks * (key_bytes + value_bytes),
+            "value_at": blocks * key_bytes,
+            "key_bytes": key_bytes,
+            "value_bytes": value_bytes,
             **{name: a[name] for name in ("kv_heads", "key_dim", "value_dim")},
         }
         pool = self.cached.setdefault(a["layer"], Buffer(0))
         helpers = {"tables": f"tables{self.cache.windows[a['layer']]}"}
         if len(op.ins) == 3:
-            reads = {"k": self.value(op, 1), "v": self.value(op, 2)}
+            reads = {"k": self.rotated(op, 1, a["key_dim"]), "v": self.rotated(op, 2, a["value_dim"])}
             self.nodes.append(
                 Node(f"store.{kv}", record.STORE, dict(fields), reads, {"": pool}, self.rows, True, dict(helpers))
             )
@@ -62,4 +64,21 @@ class Attention(Nodes):
         fields["slopes"] = self.address(np.array(a["slopes"], np.float32)) if a["slopes"] else 0
         fields["sinks"] = self.floats(op.weights[0]) if op.weights else 0
         name = layout.attend_name(kv, [extra for extra, given in extras.items() if given])
-        self.emit(op, name, record.ATTEND, fields, {"q": self.value(op, 0), "": pool}, helpers, alone=False)
+        q = self.rotated(op, 0, a["key_dim"])
+        self.emit(op, name, record.ATTEND, fields, {"q": q, "": pool}, helpers, alone=False)
+        out = self.values[op.out.id]
+        self.rotate(out, out, op.out.width, a["value_dim"])
+
+    def rotated(self, op: Op, index: int, head_dim: int) -> Buffer:
+        """An input, its heads rotated where the cache holds codes; in its own place where nothing else reads it."""
+        x, width = self.value(op, index), op.ins[index].width
+        alone = self.readers[op.ins[index].id] == 1 and x.base is None
+        return self.rotate(x, x if alone else Buffer(layout.up(4 * width, 64)), width, head_dim)
+
+    def rotate(self, x: Buffer, out: Buffer, width: int, head_dim: int) -> Buffer:
+        block = layout.rotation(self.cache.kv_type, head_dim)
+        if not block:
+            return x
+        fields = {"width": width, "block": block, "factor_f32": block**-0.5}
+        self.append("rotate", record.ROTATE, fields, {"x": x}, out)
+        return out

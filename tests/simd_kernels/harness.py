@@ -11,6 +11,7 @@ import mmap
 import pathlib
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -66,13 +67,21 @@ class Kernels:
         return self._own.addresses[name]
 
     def operate(
-        self, name: str, form: record.Record, count: int, threads: int = 1, step: Any = 0, **fields: Any
+        self,
+        name: str,
+        form: record.Record,
+        count: int,
+        threads: int = 1,
+        step: Any = 0,
+        together: bool = False,
+        **fields: Any,
     ) -> None:
-        """Run an operation as each of `threads` workers in turn.  Strides not given follow from the arrays."""
+        """Run an operation as each of `threads` workers in turn, or together.  Strides not given follow from the
+        arrays."""
         counted = np.array([count])
         op = write(form, count=counted, **fields)
-        for thread in range(threads):
-            self.call(name, op, step, thread, threads)
+        with ThreadPoolExecutor(threads if together else 1) as pool:
+            list(pool.map(lambda thread: self.call(name, op, step, thread, threads), range(threads)))
 
 
 def write(form: record.Record, **fields: Any) -> np.ndarray:

@@ -18,14 +18,16 @@ class Cache:
         self.kernels, self.kv_type, self.kv_heads, self.n_seq = kernels, kv_type, kv_heads, n_seq
         self.dims = key_dim, value_dim or key_dim
         self.rng = np.random.default_rng([key_dim, kv_heads, n_ctx])
-        self.head_bytes, value_at = layout.head_layout(kv_type, *self.dims)
+        key_bytes, value_bytes = layout.block_bytes(kv_type, *self.dims)
         blocks = n_seq * layout.up(n_ctx, BLOCK) // BLOCK
-        self.pool = guarded(np.full(blocks * kv_heads * self.head_bytes, 255, np.uint8))
+        head_bytes = blocks * (key_bytes + value_bytes)
+        self.pool = guarded(np.full(kv_heads * head_bytes, 255, np.uint8))
         self.tables = guarded(self.rng.permutation(blocks).astype(np.int32).reshape(n_seq, -1))
         self.kv = [[np.zeros((0, kv_heads, dim), np.float32) for dim in self.dims] for _ in range(n_seq)]
         self.fields = {
-            "pool": self.pool, "block_bytes": kv_heads * self.head_bytes, "head_bytes": self.head_bytes,
-            "value_at": value_at, "kv_heads": kv_heads, "key_dim": self.dims[0], "value_dim": self.dims[1],
+            "pool": self.pool, "head_bytes": head_bytes, "value_at": blocks * key_bytes,
+            "key_bytes": key_bytes, "value_bytes": value_bytes,
+            "kv_heads": kv_heads, "key_dim": self.dims[0], "value_dim": self.dims[1],
         }  # fmt: skip
 
     def rows(self, seqs):
@@ -50,27 +52,34 @@ class Cache:
                 heads = x[seqs == seq].reshape(-1, self.kv_heads, self.dims[i])
                 self.kv[seq][i] = np.concatenate([self.kv[seq][i], twins.cached(heads, self.kv_type)])
 
-    def attend(self, counts, group=1, window=0, scale=0.125, threads=1, spread=1.0, ahead=0, slopes=()):
+    def attend(self, counts, group=1, window=0, scale=0.125, threads=1, spread=1.0, ahead=0, slopes=(), q=None):
         """(got, want) f32[rows, heads, value_dim] for queries of the last `counts` tokens of the sequences."""
         rows, heads = sum(counts), self.kv_heads * group
-        q = self.rng.standard_normal((rows, heads * self.dims[0]), dtype=np.float32) * np.float32(spread)
+        if q is None:
+            q = self.rng.standard_normal((rows, heads * self.dims[0]), dtype=np.float32) * np.float32(spread)
         seqs = [seq for seq, n in enumerate(counts) if n]
         positions = guarded(np.concatenate([np.arange(len(self.kv[s][0]))[-counts[s] :] for s in seqs]))
         ends = np.cumsum([counts[s] for s in seqs])
         spans = guarded(np.stack([ends - [counts[s] for s in seqs], [counts[s] for s in seqs]], axis=1))
         each = layout.scratch_bytes(8, self.kernels.tier.tile_rows, 32)
         scratch = guarded(np.full(each * threads, 255, np.uint8))
+        chunks = layout.chunk_count(max(len(self.kv[seq][0]) for seq in seqs))
+        parts = guarded(np.full(rows * heads * chunks * layout.NOTE, 255, np.uint8))
+        done = guarded(np.zeros(rows * heads, np.int64))
         step = write(
-            record.STEP, positions=positions, spans=spans, span_count=len(seqs), scratch=scratch, scratch_bytes=each
-        )
+            record.STEP, tokens=rows, positions=positions, spans=spans, span_count=len(seqs), scratch=scratch,
+            scratch_bytes=each, parts=parts, chunk_count=chunks, done=done,
+        )  # fmt: skip
         out = padded_rows(np.full((rows, heads * self.dims[1]), np.nan, np.float32))
         tables = self.rows(np.repeat(seqs, [counts[s] for s in seqs]))
         fields = self.fields | {"tables": tables, "group": group, "window": window, "ahead": ahead}
         fields |= {"slopes": guarded(np.array(slopes, np.float32))} if slopes else {}
         name = layout.attend_name(self.kv_type, ["slopes"] if slopes else [])
         more = {"counter": np.zeros(1, np.int64), "scale_f32": scale, "q": padded_rows(q), "out": out}
-        self.kernels.operate(name, record.ATTEND, rows, threads, step, **fields, **more)
-        assert np.isnan(between_rows(out)).all()
+        self.kernels.operate(name, record.ATTEND, rows, threads, step, threads > 2, **fields, **more)
+        assert np.isnan(between_rows(out)).all() and not done.any()
+        if self.kv_type == "q8_0":  # queries are 8-bit codes there as well
+            q = np.concatenate([twins.rounded(x) for x in np.split(q, heads, axis=1)], axis=1)
         return out, np.concatenate(
             [
                 softmax(x, *self.kv[s], scale, window, ahead, slopes)
@@ -129,6 +138,45 @@ def test_lengths_around_blocks(kernels, kv_type, length):
     cache.store([length])
     assert close(cache.attend([1]))
     assert close(cache.attend([length], threads=2))
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("length", [255, 256, 257, 600])
+@pytest.mark.parametrize("window", [0, 200, 300])
+def test_lengths_around_chunks(kernels, kv_type, length, window):
+    cache = Cache(kernels, kv_type, 1, 32, n_ctx=600)
+    cache.store([length])
+    assert close(cache.attend([1], group=4, window=window))
+    assert close(cache.attend([9], group=6, window=window))
+    assert close(cache.attend([70], group=2, window=window), 1e-5)
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("window", [0, 300])
+@pytest.mark.parametrize("group", [1, 3])
+def test_a_row_has_the_same_bits_whatever_rows_are_with_it_and_whoever_works(kernels, kv_type, window, group):
+    cache = Cache(kernels, kv_type, 2, 32, n_ctx=1500)
+    cache.store([1500])
+    q = cache.rng.standard_normal((90, 2 * group * 32), dtype=np.float32)
+    want, _ = cache.attend([90], group, window, q=q)
+    for count in (1, 2, 5, 16, 17):
+        for threads in (1, 5):
+            got, _ = cache.attend([count], group, window, q=q[-count:], threads=threads)
+            assert (got == want[-count:]).all()
+
+
+@pytest.mark.parametrize("kv_type", ["f32", "f16"])
+def test_blocks_that_no_row_of_a_tile_sees_are_not_visited(kernels, kv_type):
+    """Values that are not numbers, in blocks behind what rows see, and in blocks before their window."""
+    cache = Cache(kernels, kv_type, 1, 32)
+    cache.store([48])
+    cache.store([16], broken=1)
+    cache.store([32])
+    q = cache.rng.standard_normal((96, 32), dtype=np.float32)
+    bad = np.isnan(cache.attend([96], q=q)[0]).all(axis=1)
+    assert not bad[:48].any() and bad[48:].all()
+    bad = np.isnan(cache.attend([96], window=16, q=q)[0]).any(axis=1)
+    assert not bad[:48].any() and bad[48:64].all() and not bad[80:].any()
 
 
 @pytest.mark.parametrize("window", [1, 2, 8, 16, 17, 33, 500])

@@ -12,7 +12,7 @@ from tests.simd_kernels import harness
 
 IN_ANY_C_LIBRARY = {"memset", "memcpy", "memmove"}
 TELLING = ["dot.Q4_K", "dot.Q8_0", "dot.F16", "tile.32", "tile.16", "tile.32.wide", "tile.float", "attend.q8_0",
-           "store.f16", "quantise", "norm", "gated.silu", "transpose"]  # fmt: skip
+           "rotate", "store.f16", "quantise", "norm", "gated.silu", "transpose"]  # fmt: skip
 
 # All but attention with some of its extras: the code is that of attention without and with all of them.
 NAMES = [name for name in kernels.table() if not name.startswith("attend.") or name.count(".") in (1, 5)]
@@ -90,7 +90,10 @@ def test_portable_has_only_the_registers_of_any_x86(name):
 
 
 NOT_IN_NEON = r"\t([su]+dot|[su]+mmla|ld(add|set|clr|eor)\w*|swp\w*|cas\w*)\t"
-NOT_EVERYWHERE = r"\t(aes\w*|sha\w*|pmull\w*|crc\w+|bf\w+|fmlal\w*|ldap\w+|f(add|mul|mla)\t.*\.[48]h)\b|\bz\d+\.[bhsd]"
+NOT_EVERYWHERE = (
+    r"\t(aes\w*|sha\w*|pmull\w*|crc\w+|bf(cvt|dot|m[lm])\w*|fmlal\w*|ldap\w+|f(add|mul|mla)\t.*\.[48]h)\b"
+    r"|\bz\d+\.[bhsd]"
+)
 
 
 NOT_IN_DOTPROD = r"\t(usdot|sudot|[su]+mmla)\t"

@@ -23,12 +23,13 @@ def test_activations_have_room_for_codes_scales_and_sums(width):
 
 @pytest.mark.parametrize("kv_type, number", [("f32", 4), ("f16", 2), ("q8_0", 1)])
 @pytest.mark.parametrize("key_dim, value_dim", [(64, 64), (80, 80), (12, 40)])
-def test_a_head_has_room_for_keys_values_and_scales(kv_type, number, key_dim, value_dim):
-    size, value_at = layout.head_layout(kv_type, key_dim, value_dim)
-    scales = 2 if kv_type == "q8_0" else 0
-    keys = 16 * (key_dim * number + -(-key_dim // 32) * scales)
-    groups = -(-value_dim // 32)  # values are padded
-    assert value_at == keys and size % 64 == 0 and 0 <= size - keys - 16 * groups * (32 * number + scales) < 64
+def test_a_block_has_room_for_keys_values_and_scales(kv_type, number, key_dim, value_dim):
+    keys, values = layout.block_bytes(kv_type, key_dim, value_dim)
+    groups = [-(-dim // 32) for dim in (key_dim, value_dim)]  # values are padded, and codes
+    if kv_type == "q8_0":
+        assert [keys, values] == [16 * (32 + 2) * n for n in groups]
+    else:
+        assert [keys, values] == [16 * key_dim * number, 16 * 32 * groups[1] * number]
 
 
 def test_scratch_holds_panel_and_sums_for_every_tier():

@@ -19,9 +19,9 @@ def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rounded(x: np.ndarray) -> np.ndarray:
-    """f32[rows, width] as 8-bit activations have it."""
-    codes, scales = quantise(x)
-    return codes * np.repeat(scales, 32, axis=1)
+    """f32[rows, width] as 8-bit codes with a scale for each 32, or fewer at the end, have it."""
+    codes, scales = quantise(np.pad(x, ((0, 0), (0, -x.shape[1] % 32))))
+    return (codes * np.repeat(scales, 32, axis=1))[:, : x.shape[1]]
 
 
 def finely_rounded(x: np.ndarray) -> np.ndarray:
@@ -111,3 +111,11 @@ def cached(x: np.ndarray, kv_type: str) -> np.ndarray:
         inverse = np.divide(F32(1), scale, out=np.zeros_like(scale), where=scale > 0)
         out[..., start : start + 32] = np.rint(part * inverse) * scale.astype(np.float16).astype(F32)
     return out
+
+
+def rotated(x: np.ndarray, block: int) -> np.ndarray:
+    """f32[..., dim], each `block` numbers times the orthonormal Hadamard matrix, as Sylvester has it."""
+    matrix = np.ones((1, 1))
+    while len(matrix) < block:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]]) / np.sqrt(2)
+    return (x.reshape(-1, block) @ matrix).reshape(x.shape).astype(F32) if block else x
