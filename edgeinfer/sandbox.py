@@ -22,10 +22,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from edgeinfer.errors import FormatError, RequestError
 
-ALLOWANCE = 1 << 29  # characters that one render may move in total
+ALLOWANCE = 1 << 28  # characters that one render may move in total
 STEP = 1 << 9  # what an iteration costs, in characters
-CALL = 1 << 11  # what a call or a filter costs
+CALL = 1 << 10  # what a call or a filter costs
 ITEM = 1 << 3  # what an item of a list costs that is handed to one
+WRITTEN = 1 << 7  # what a value costs that is written out, besides the characters of texts
 LONGEST = 1 << 24  # characters of any one text: more than the largest contexts hold
 # Built-ins whose result can be as long as the product of two of their arguments, and those that write nested values.
 MULTIPLIERS = frozenset("batch center expandtabs indent join ljust replace rjust slice tojson wordwrap zfill".split())
@@ -65,7 +66,8 @@ def _compiled(template: str) -> types.CodeType:
 
 def _one_line(error: Exception) -> str:
     text = error.message if isinstance(error, TemplateError) else str(error)
-    return " ".join((text or type(error).__name__).split())[:500]
+    line = " ".join((text or type(error).__name__).split())[:500]
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)  # no codes for terminals
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -176,8 +178,8 @@ def _tojson(
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-def _raise_exception(message: str) -> None:
-    raise TemplateError(message)
+def _raise_exception(message: object) -> None:
+    raise TemplateError(str(message))
 
 
 def _too_long() -> TemplateRuntimeError:
@@ -213,7 +215,7 @@ def _weight(value: Any) -> int:
     """About the characters of the value written out; nested values are walked until they are too long."""
     if isinstance(value, str):
         return len(value)
-    total = 16
+    total = WRITTEN
     if isinstance(value, (list, tuple, dict)):
         for item in [*value, *value.values()] if isinstance(value, dict) else value:
             total += _weight(item)

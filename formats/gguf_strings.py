@@ -26,7 +26,7 @@ def string_fields(cursor: Cursor, count: int, what: str) -> np.ndarray:
     fields[0] = cursor.position
     done, steps = 0, _STEPS
     while done < count:
-        ends: np.ndarray | list[int] = _chained_ends(cursor)[: count - done]
+        ends: np.ndarray | list[int] = _chained_ends(cursor)[: count - done] if count - done > _STEPS else []
         if len(ends) < _STEPS:
             ends = _walked_ends(cursor, min(steps, count - done), what)
             steps = min(2 * steps, _WINDOW)  # so that few windows are looked at in vain

@@ -28,7 +28,7 @@ class Folder:
         self.path = path
         self.config = self.json("config.json")
         if self.config is None:
-            raise FormatError("a folder without config.json: no model of Hugging Face's kind")
+            raise FormatError("is a directory without config.json, and so no model folder of Hugging Face's")
         self._files: list[SafetensorsFile] = []
         self.tensors: Mapping[str, Stored] = {}
         try:

@@ -1,0 +1,34 @@
+"""Target: opening a file, reading all of its metadata and tensors, and `edgeinfer show`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import zlib
+
+from edgeinfer.cli import show
+from edgeinfer.formats import gguf
+from tests.fuzz import gguf_changes, seeds
+from tests.fuzz.place import placed
+
+_SMALL = 1 << 10  # bytes of a tensor that is worth dequantising
+
+
+def make(rng: random.Random) -> bytes:
+    return gguf_changes.changed(rng, rng.choice(seeds.files()), seeds.files())
+
+
+def run(case: bytes) -> None:
+    with placed(case) as path:
+        with gguf.open(path) as file:
+            assert all(file.metadata[key] is not None for key in file.metadata)
+            for tensor in file.tensors.values():
+                assert tensor.data.nbytes == tensor.nbytes
+            if zlib.crc32(case) % 8:  # the rest takes longer, and finds less
+                return
+            for tensor in file.tensors.values():
+                if tensor.type.computable and tensor.nbytes <= _SMALL:
+                    assert tensor.float32().shape == tensor.shape
+        with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")):
+            show.command(path, as_json=zlib.crc32(case) % 16 == 0)

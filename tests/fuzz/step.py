@@ -1,0 +1,43 @@
+"""Target: a whole model loaded and run for a few tokens, on SIMD kernels or on the reference backend."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import numpy as np
+
+from edgeinfer import LLM
+from edgeinfer.errors import EdgeInferError
+from edgeinfer.models import catalog
+from edgeinfer.simd_kernels import cpu, kernels, pack
+from tests.fuzz import gguf_changes, odd, seeds
+from tests.fuzz.place import placed
+
+
+def prepare() -> None:
+    """All kernels, so that none is built while a case is timed."""
+    pack.load(kernels.table(), cpu.host().tier, catalog.home() / "kernels")
+
+
+def make(rng: random.Random) -> bytes:
+    parts = rng.choice(seeds.models()).copy()
+    gguf_changes.weights(rng, parts, ())
+    return parts.write() if rng.random() < 0.5 else gguf_changes.changed(rng, parts, seeds.models())
+
+
+def run(case: bytes) -> None:
+    rng = random.Random(zlib.crc32(case))
+    backend = rng.choice(["cpu", "cpu", "cpu", "reference"])
+    threads, kv_type = rng.choice([1, 1, 2]), rng.choice(["f16", "q8_0", "f32"])
+    with placed(case) as path, LLM(path, 40, threads, kv_type, backend, n_batch=16) as llm:
+        ids = [rng.randrange(llm.n_vocab) for _ in range(min(21, llm.n_ctx))]
+        logits = llm.logits(ids)
+        assert logits.shape == (len(ids), llm.n_vocab) and logits.dtype == np.float32
+        for prompt in (ids[:3], odd.text(rng, 2)):
+            try:
+                answer = llm.generate(prompt, max_tokens=3, seed=1, temperature=rng.choice([0, 1]))
+            except EdgeInferError as error:  # such as logits that are not finite
+                assert len(str(error).splitlines()) == 1
+            else:
+                assert all(0 <= id < llm.n_vocab for id in answer.ids)
