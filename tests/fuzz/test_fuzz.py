@@ -56,7 +56,7 @@ def test_cases_are_always_the_same():
         cases = [worker.case_of(name, 1, number) for number in range(20)]
         assert cases == [worker.case_of(name, 1, number) for number in range(20)]
         assert cases != [worker.case_of(name, 2, number) for number in range(20)]
-        assert len(set(cases)) == 20
+        assert len(set(cases)) > 10
 
 
 def test_a_case_can_be_written(tmp_path, monkeypatch):
