@@ -26,9 +26,18 @@ class CpuBackend:
     """See `edgeinfer.backend.Backend`.
 
     n_threads workers; kv_type "f32", "f16" or "q8_0"; steps of at most n_batch tokens; n_seq sequences of n_ctx
-    tokens."""
+    tokens; deterministic: logits of a token do not depend on what else is in its step, by one bit."""
 
-    def __init__(self, plan: Plan, n_ctx: int, n_threads: int, kv_type: str, n_batch: int, n_seq: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        n_ctx: int,
+        n_threads: int,
+        kv_type: str,
+        n_batch: int,
+        n_seq: int,
+        deterministic: bool = False,
+    ) -> None:
         self.n_ctx, self.n_batch, self.n_seq = n_ctx, min(n_batch, n_ctx), n_seq
         self.n_vocab = plan.config.vocab
         self.tier = cpu.host().tier
@@ -44,17 +53,23 @@ class CpuBackend:
         self._ropes = [RopeTable(rope, n_ctx) for rope in lowered.ropes]
         self._step = Step(self.n_batch, n_seq, list(self._cache.groups), plan)
         self._scratch(n_threads, rows)
+        if deterministic:
+            self._step.set(few=self.n_batch, uniform=1)
         self._assemble(n_threads)
 
     def _scratch(self, threads: int, rows: int) -> None:
         widest = max(op.out.width for op in self.plan.ops[:-1])
         each = layout.scratch_bytes(rows, self.tier.tile_rows, widest)
+        for fields in (node.fields for node in self._lowered.nodes if node.record is record.EXPERT_LINEAR):
+            experts, used, cols, chunk = (int(fields[name]) for name in ("experts", "used", "cols", "chunk"))
+            each = max(each, layout.up(layout.expert_scratch(experts, rows * used, cols, chunk), 4096))
         self._scratch_memory = layout.aligned(each * threads)
-        self._step.set(scratch=self._scratch_memory.ctypes.data, scratch_bytes=each, few=layout.FEW)
+        self._step.set(scratch=self._scratch_memory.ctypes.data, scratch_bytes=each)
         sizes = [(op.attrs["heads"], op.attrs["value_dim"]) for op in self.plan.ops if op.kind == "attend"]
         self._parts = layout.aligned(max((layout.parts_bytes(*size, self.n_ctx) for size in sizes), default=0))
         self._done = layout.aligned(8 * layout.SPLIT * max((heads for heads, _ in sizes), default=0))
         self._step.set(
+            few=layout.FEW,
             parts=self._parts.ctypes.data,
             chunk_count=layout.chunk_count(self.n_ctx),
             done=self._done.ctypes.data,

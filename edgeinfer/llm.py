@@ -54,6 +54,7 @@ class LLM:
         backend: str = "cpu",
         n_batch: int = 512,
         override: Mapping[str, object] | None = None,
+        deterministic: bool = False,
     ) -> None:
         """Load `model`: the path of a GGUF file or Hugging Face folder, or a name of the catalog, which is then pulled.
 
@@ -63,7 +64,9 @@ class LLM:
         may use, or what `edgeinfer tune` has found best for this model; a step of one token leaves some of them out
         while other programs take the cores.  kv_type: f32, f16 or q8_0, of the KV (always f32 in the reference
         backend).  backend: "cpu", or "reference" for plain numpy.  n_batch: tokens of a prompt that are read in one
-        step.  override: metadata that counts instead of what the file says, by GGUF's keys.
+        step.  override: metadata that counts instead of what the file says, by GGUF's keys.  deterministic: logits of a
+        token depend on the tokens before it alone, not by one bit on how these were read in steps, nor on other
+        requests or threads; a third slower.
 
         FormatError, UnsupportedError: the file.  RequestError: an argument.  BackendError: not enough memory.
         """
@@ -78,7 +81,7 @@ class LLM:
         self.n_batch = min(int(n_batch), self.n_ctx)
         self.tokenizer = Tokenizer.from_gguf(self._file)
         self.sampling = stated(self._file.metadata)
-        self._backend_name = backend
+        self._backend_name, self._deterministic = backend, deterministic
         self._engines: dict[str, Engine] = {}  # by the plan's pooling: to generate, to embed, to rank
         self._starting = threading.Lock()
         self._engine = self._start(trace(self._file, self.n_ctx))
@@ -98,7 +101,7 @@ class LLM:
             return ReferenceBackend(plan, self.n_ctx, n_batch, sequences)
         from edgeinfer.cpu import CpuBackend
 
-        cpu = CpuBackend(plan, self.n_ctx, self.n_threads, self.kv_type, n_batch, sequences)
+        cpu = CpuBackend(plan, self.n_ctx, self.n_threads, self.kv_type, n_batch, sequences, self._deterministic)
         cpu.use(self._threads.decode, self._threads.prefill)
         return cpu
 

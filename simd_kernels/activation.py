@@ -12,7 +12,7 @@ from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import FEW, SPAN
 from edgeinfer.simd_kernels.quants.few import Span, span_bytes
 from edgeinfer.simd_kernels.record import QUANTISE, STEP
-from edgeinfer.simd_kernels.rows import WIDE, my_rows
+from edgeinfer.simd_kernels.rows import WIDE, my_rows, path
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Place:
 Places = Callable[[Value], Place]  # by the first of 32 columns
 
 
-def in_spans(x: Value, lane: Value, stride: Value, fine: bool) -> Places:
-    """Places of a row, one of the two that share spans, which lie `stride` bytes apart."""
+def in_spans(x: Value, lane: Value, rows: int, stride: Value, fine: bool = False) -> Places:
+    """Places of a row, one of one or two that share spans, which lie `stride` bytes apart."""
 
     def place(k: Value) -> Place:
-        span, number = Span(x + (k >> 8) * stride, fine), lane * 32 + ((k >> 5) & 7) * 4
+        span, number = Span(x + (k >> 8) * stride, fine, rows), lane * 32 + ((k >> 5) & 7) * 4
         planes = [plane + number for plane in span.planes]
-        halves = (span.halves + number, span.halves + (number + 64))
-        return Place(planes[0], planes[-1], 64, span.scales + number, span.sums + number, halves)
+        halves = (span.halves + number, span.halves + (number + 32 * rows))
+        return Place(planes[0], planes[-1], 32 * rows, span.scales + number, span.sums + number, halves)
 
     return place
 
@@ -62,9 +62,9 @@ def quantise(fine: bool) -> Callable[..., None]:
 
     One row alone: codes i8[width], scales f32[width / 32], sums of scale * code over 32 codes f32[width / 32] and over
     16 f32[width / 16].
-    A few (STEP.few at most) lie in spans of 256 columns of pairs of rows, FEW rows at a time, span after span: codes
-    i8[8 words][2][8 groups][4], scales f32[2][8], sums f32[2][8], and over 16 codes f32[2][2][8], of first halves of
-    groups and of second ones.
+    A few (STEP.few at most; one too where STEP.uniform) lie in spans of 256 columns of pairs of rows, FEW rows at a
+    time, span after span: codes i8[8 words][2][8 groups][4], scales f32[2][8], sums f32[2][8], and over 16 codes
+    f32[2][2][8], of first halves of groups and of second ones.
     More: tiles of n = tile_tokens rows in place of n rows, codes, raised, i8[width / 4][n][4], scales f32[width /
     32][n], sums [...][n] likewise.
     Fine: low codes behind all that, laid out as the codes; number = scale * (256 * code + low code), the scale being
@@ -72,13 +72,14 @@ def quantise(fine: bool) -> Callable[..., None]:
     A row that holds a number that is not finite gets scales that are not finite."""
 
     def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
-        r, most = QUANTISE.read(e, op), STEP.read(e, step).few
+        r, s = QUANTISE.read(e, op), STEP.read(e, step)
         count = e.load(e.field(op, 2), I64)
-        with e.when(count.equals(1)), my_rows(e, op, thread, threads) as row:
+        single, few, many = path(count, s.few, s.uniform)
+        with e.when(single), my_rows(e, op, thread, threads) as row:
             alone(e, r.x + row * r.x_stride, r.width, r.out, fine)
-        with e.when((count > 1) & (count <= most)), my_rows(e, op, thread, threads) as row:
+        with e.when(few), my_rows(e, op, thread, threads) as row:
             one_of_few(e, r, row, count, fine)
-        with e.when((count > 1) & (count > most)), my_rows(e, op, thread, threads) as row:
+        with e.when(many), my_rows(e, op, thread, threads) as row:
             n = e.tier.tile_tokens
             tile = row / n
             places = in_tile(r.out + tile * r.out_stride * n, row - tile * n, n, r.width)
@@ -100,7 +101,7 @@ def one_of_few(e: Emitter, r: SimpleNamespace, row: Value, count: Value, fine: b
     out = r.out + first * r.out_stride + pair * size
     both = (row + 1).equals(count) & (row & 1).equals(0)
     with e.loop(row & 1, (row & 1) + e.select(both, e.const(I64, 2), 1)) as lane:
-        places = in_spans(out, lane, pairs * size, fine)
+        places = in_spans(out, lane, 2, pairs * size, fine)
         quantise_row(e, r.x + row * r.x_stride, r.width, places, fine)
         end_span(e, r.width, places)
 
@@ -158,8 +159,15 @@ def split(e: Emitter, x: Value, fine: bool) -> list[Value]:
 
 
 def quantise_rows(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
-    """As `quantise` does one row alone, however many there are: each of a row's groups becomes a row of its own."""
-    r = QUANTISE.read(e, op)
+    """Each of a row's groups becomes a row of its own, as `quantise` does one row alone; or, where there are several
+    rows, in spans as it does a few, but not in pairs."""
+    r, s = QUANTISE.read(e, op), STEP.read(e, step)
+    single, *_ = path(e.load(e.field(op, 2), I64), s.few, s.uniform)
     with my_rows(e, op, thread, threads) as row, e.loop(0, r.groups) as group:
-        x = r.x + row * r.x_stride + group * r.width * 4
-        alone(e, x, r.width, r.out + (row * r.groups + group) * r.out_stride)
+        x, out = r.x + row * r.x_stride + group * r.width * 4, r.out + (row * r.groups + group) * r.out_stride
+        with e.when(single):
+            alone(e, x, r.width, out)
+        with e.when(single.equals(0)):
+            places = in_spans(out, e.const(I64, 0), 1, e.const(I64, span_bytes(False, 1)))
+            quantise_row(e, x, r.width, places)
+            end_span(e, r.width, places)

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import F32, I8, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.layout import FEW, FEW_SUMS, SPAN, SPAN_BYTES
 from edgeinfer.simd_kernels.record import ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, STEP
-from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, put, sweep
+from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, path, put, sweep
 
 LEAST_SUM = 2.0**-14  # that weights are divided by: the smallest normal number of float16
 NEVER = float("-inf")
@@ -123,24 +124,106 @@ def weigh(e: Emitter, gate: str, r: SimpleNamespace, weights: Value) -> None:
         e.store(number(e, weights, i) / divisor * r.factor_f32, weights + i * 4)
 
 
-def expert_linear(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
-    """For each token and each expert chosen for it, one linear layer; workers claim chunks of rows."""
-    r = EXPERT_LINEAR.read(e, op)
-    tokens = e.load(e.field(op, 2), I64)
+def expert_linear(quantised: bool) -> Callable[..., None]:
+    """For each token and each expert chosen for it, one linear layer."""
+
+    def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+        r, s = EXPERT_LINEAR.read(e, op), STEP.read(e, step)
+        tokens = e.load(e.field(op, 2), I64)
+        alone, *_ = path(tokens, s.few, s.uniform)
+        with e.when(alone):
+            one_token(e, r)
+        with e.when(alone.equals(0)):
+            by_expert(e, r, s.scratch + thread * s.scratch_bytes, tokens, quantised)
+
+    return body
+
+
+def one_token(e: Emitter, r: SimpleNamespace) -> None:
+    """Workers claim chunks of rows of the chosen experts."""
     chunks = (r.rows + (r.chunk - 1)) / r.chunk
     with e.forever() as leave:
         item = e.claim(r.counter)
-        leave(item >= tokens * r.used * chunks)
-        pair = item / chunks
-        token = pair / r.used
-        place, first = pair - token * r.used, (item - pair * chunks) * r.chunk
-        expert = chosen(e, r.y + token * r.y_stride, place)
-        x = r.x + token * r.x_stride + place * r.x_part
-        out = r.out + token * r.out_stride + (place * r.rows + first) * 4
-        count = e.least(r.chunk, r.rows - first)
-        e.jump(r.dot, r.w + expert * r.expert_bytes + first * r.row_bytes, r.row_bytes, count, x, r.cols, out)
+        leave(item >= r.used * chunks)
+        place = item / chunks
+        first = (item - place * chunks) * r.chunk
+        expert, count = chosen(e, r.y, place), e.least(r.chunk, r.rows - first)
+        out = r.out + (place * r.rows + first) * 4
+        w = r.w + expert * r.expert_bytes + first * r.row_bytes
+        e.jump(r.dot, w, r.row_bytes, count, r.x + place * r.x_part, r.cols, out)
         with e.when(r.bias > 0):
             add_to(e, out, r.bias + (expert * r.rows + first) * 4, count)
+
+
+def by_expert(e: Emitter, r: SimpleNamespace, scratch: Value, tokens: Value, quantised: bool) -> None:
+    """Workers claim chunks of rows of all experts; those that no token chose are not read, the others once for each FEW
+    tokens (layout.expert_scratch has the memory)."""
+    ends = scratch + (FEW_SUMS + 8)
+    pairs = ends + r.experts * 8
+    sort(e, r, tokens, ends, pairs)
+    x = (pairs + tokens * r.used * 8 + 63) & -64
+    x_bytes = e.const(I64, 0) if quantised else (r.cols * 4 + 63) & -64
+    room = ((r.cols + (SPAN - 1)) >> 8) * SPAN_BYTES if quantised else x_bytes
+    results = x + room * FEW
+    chunks = (r.rows + (r.chunk - 1)) / r.chunk
+    with e.forever() as leave:
+        item = e.claim(r.counter)
+        leave(item >= r.experts * chunks)
+        expert = item / chunks
+        first = (item - expert * chunks) * r.chunk
+        count, stop = e.least(r.chunk, r.rows - first), e.field(ends + expert * 8, 0)
+        with e.loop(e.field(ends + expert * 8, -1), stop, FEW) as start:
+            some, mine = e.least(stop - start, e.const(I64, FEW)), pairs + start * 8
+            with e.loop(0, some) as i:
+                token, place = token_and_place(e, r, mine, i)
+                gather(e, r, r.x + token * r.x_stride + place * r.x_part, x, i, some, quantised)
+            w = r.w + expert * r.expert_bytes + first * r.row_bytes
+            e.jump(r.few, w, r.row_bytes, count, x, x_bytes, r.cols, results, r.chunk * 4, some, scratch)
+            with e.loop(0, some) as i:
+                token, place = token_and_place(e, r, mine, i)
+                source, out = results + i * r.chunk * 4, r.out + token * r.out_stride + (place * r.rows + first) * 4
+                sweep(e, count, lambda k, mask: put(e, get(e, source + k * 4, mask), out + k * 4, mask))
+                with e.when(r.bias > 0):
+                    add_to(e, out, r.bias + (expert * r.rows + first) * 4, count)
+
+
+def sort(e: Emitter, r: SimpleNamespace, tokens: Value, ends: Value, pairs: Value) -> None:
+    """pairs i64[tokens * used] = numbers of tokens and places (token * used + place) by their expert; ends i64[experts]
+    = where those of each expert end, and 0 before that."""
+    with e.loop(-1, r.experts) as expert:
+        e.store(e.const(I64, 0), ends + expert * 8)
+    for fill in (False, True):
+        with e.loop(0, tokens) as token, e.loop(0, r.used) as place:
+            end = ends + chosen(e, r.y + token * r.y_stride, place) * 8
+            now = e.field(end, 0)
+            if fill:
+                e.store(token * r.used + place, pairs + now * 8)
+            e.store(now + 1, end)
+        if not fill:
+            total = e.var(I64)
+            with e.loop(0, r.experts) as expert:
+                count = e.field(ends + expert * 8, 0)
+                e.store(total.get(), ends + expert * 8)
+                total.set(total.get() + count)
+
+
+def token_and_place(e: Emitter, r: SimpleNamespace, pairs: Value, i: Value) -> tuple[Value, Value]:
+    pair = e.field(pairs + i * 8, 0)
+    token = pair / r.used
+    return token, pair - token * r.used
+
+
+def gather(e: Emitter, r: SimpleNamespace, source: Value, x: Value, i: Value, count: Value, quantised: bool) -> None:
+    """A row of activations becomes row i of `count` that `few` takes."""
+    if not quantised:
+        row = x + i * ((r.cols * 4 + 63) & -64)
+        sweep(e, r.cols, lambda k, mask: put(e, get(e, source + k * 4, mask), row + k * 4, mask))
+        return
+    pairs, parts = (count + 1) >> 1, range(SPAN_BYTES // 32)
+    with e.loop(0, (r.cols + (SPAN - 1)) >> 8) as span:
+        home = x + (span * pairs + (i >> 1)) * (2 * SPAN_BYTES) + (i & 1) * 32
+        for part in parts:
+            e.store(e.load(source + span * SPAN_BYTES + 32 * part, vec(I8, 32)), home + 64 * part)
 
 
 def mix(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:

@@ -105,6 +105,15 @@ def scratch_bytes(tokens: int, tile_rows: int, widest: int) -> int:
     return up(max(SPARE + sums, 16 * widest, BAND_BYTES), 4096)
 
 
+FEW_SUMS = 8192  # bytes of sums that `few` needs
+
+
+def expert_scratch(experts: int, pairs: int, cols: int, chunk: int) -> int:
+    """Memory a worker needs for linear layers of so many pairs of a token and its expert: sums, the pairs by expert,
+    a few rows of activations and of outputs."""
+    return FEW_SUMS + 8 * (1 + experts + pairs) + FEW * (up(4 * cols, 64) + SPAN_BYTES) + FEW * 4 * chunk + 64
+
+
 def parts_bytes(heads: int, value_dim: int, n_ctx: int) -> int:
     """Memory for what workers note of a chunk for each other."""
     return SPLIT * heads * chunk_count(n_ctx) * (64 + 4 * up(value_dim, 32))

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
-from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, put, sweep
+from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, path, put, sweep
 from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts, set_starts
 
 
@@ -20,12 +20,13 @@ def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
     """out = x . w^T + bias."""
 
     def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
-        tokens, few = e.load(e.field(op, 2), I64), STEP.read(e, step).few
-        with e.when(tokens.equals(1)):
+        tokens, s = e.load(e.field(op, 2), I64), STEP.read(e, step)
+        alone, few, many = path(tokens, s.few, s.uniform)
+        with e.when(alone):
             one_row(e, op)
-        with e.when((tokens > 1) & (tokens <= few)):
+        with e.when(few):
             few_rows(e, op, step, thread, tokens)
-        with e.when((tokens > 1) & (tokens > few)):
+        with e.when(many):
             many_rows(e, op, step, thread, tokens, quantised, fine)
 
     return body

@@ -53,11 +53,12 @@ def float_bits(number: float) -> int:
 # What changes from step to step.  `ids`, `positions` i64[tokens]; `spans` i64[spans][2]: first row and rows of each
 # sequence's chunk; `states` i64[spans][2]: where the sequence's states are, and where those before its last token
 # are copied to, or 0; `picked` i64[outputs]: the rows that give logits; `scratch`: memory of each worker,
-# `scratch_bytes` apart; `few`: most rows that are multiplied without panels; `parts`: what attention notes of a row of
-# a head and a chunk, `chunk_count` for each; `done`: i64[rows of heads], zero, counts workers that have done theirs.
+# `scratch_bytes` apart; `few`: most rows that are multiplied without panels; `uniform`: 1 where a single row too goes
+# as a few do; `parts`: what attention notes of a row of a head and a chunk, `chunk_count` for each; `done`: i64[rows of
+# heads], zero, counts workers that have done theirs.
 STEP = Record(
     *("tokens", "outputs", "ids", "positions", "spans", "states", "span_count", "picked", "scratch", "scratch_bytes"),
-    *("few", "parts", "chunk_count", "done"),
+    *("few", "uniform", "parts", "chunk_count", "done"),
 )
 
 XY = ("x", "x_stride", "out", "out_stride")
@@ -106,11 +107,11 @@ ATTEND = operation(
 # Mixture of experts.  A choice is f32[2 * used]: numbers of the chosen experts, then their weights.
 ROUTE = operation(*XY, "experts", "used", "bias", "groups", "groups_used", "normalise", "factor_f32")
 MIX = operation(*XY, "y", "y_stride", "size", "groups", "sums")
-# x: rows for `dot` (quantised one by one, or f32), x_part bytes apart for each chosen expert; bias:
-# f32[experts][rows] or 0.
+# x: rows quantised one by one (or f32), x_part bytes apart for each chosen expert; bias: f32[experts][rows] or 0; dot,
+# few: kernels.
 EXPERT_LINEAR = operation(
     *(*XY, "x_part", "y", "y_stride", "w", "row_bytes", "expert_bytes"),
-    *("rows", "cols", "bias", "dot", "used", "counter", "chunk"),
+    *("rows", "cols", "bias", "dot", "few", "used", "experts", "counter", "chunk"),
 )
 
 # Recurrences.  state: where in a sequence's slot the op's is, `depth` numbers for each column of `units` of `size`

@@ -19,6 +19,13 @@ def my_rows(e: Emitter, op: Value, thread: Value, threads: Value) -> Iterator[Va
         yield row
 
 
+def path(count: Value, few: Value, uniform: Value) -> tuple[Value, Value, Value]:
+    """Whether so many rows of activations are multiplied as one alone, as a few, or as many."""
+    alone = count.equals(1) & uniform.equals(0)
+    several = alone.equals(0)
+    return alone, several & (count <= few), several & (count > few)
+
+
 def sweep(e: Emitter, width: Value, body: Callable[[Value, Value | None], None]) -> None:
     """body(k, mask) for k = 0, 16, ...: `mask` is None but for the last, partial vector."""
     whole = width & -16

@@ -86,8 +86,8 @@ def backends():
     """A function that makes a cpu backend, which is closed at the end."""
     made = []
 
-    def make(of, n_ctx=64, n_threads=2, kv_type="f16", n_batch=64, n_seq=1):
-        made.append(CpuBackend(of.plan, n_ctx, n_threads, kv_type, n_batch, n_seq))
+    def make(of, n_ctx=64, n_threads=2, kv_type="f16", n_batch=64, n_seq=1, deterministic=False):
+        made.append(CpuBackend(of.plan, n_ctx, n_threads, kv_type, n_batch, n_seq, deterministic))
         return made[-1]
 
     yield make
@@ -380,6 +380,23 @@ def test_the_number_of_threads_changes_no_bit(model, backends, kind, arch):
     assert np.isfinite(one).all()
     for other in others:
         assert (other == one).all()
+
+
+@pytest.mark.parametrize("kind, kv_type", [("F16", "f32"), ("Q4_K", "f16"), ("Q6_K", "q8_0"), ("Q4_1", "f16")])
+@pytest.mark.parametrize("arch", ["llama", "gemma3"])
+def test_neither_steps_nor_others_nor_threads_change_a_bit_if_so_asked(model, backends, kind, kv_type, arch):
+    each = [backends(model(arch, kind), n_threads=n, n_seq=4, kv_type=kv_type, deterministic=True) for n in (1, 2, 3)]
+    want = run(each[0], each[0].open(), IDS)
+    assert np.isfinite(want).all()
+    for backend in each:
+        seq, *others = [backend.open() for _ in range(3)]
+        for pieces in ([1], [3], [7], [16], [20, 1, 24]):
+            backend.cut(seq, 0)
+            assert (run(backend, seq, IDS, pieces) == want).all(), pieces
+        backend.cut(seq, 0)
+        step(backend, Chunk(others[0], IDS[:5], 1), Chunk(seq, IDS[:2], 2))
+        beside = step(backend, Chunk(others[0], IDS[5:9], 4), Chunk(seq, IDS[2:], 43), Chunk(others[1], IDS[:17], 1))
+        assert (beside[4:47] == want[2:]).all()
 
 
 def test_a_run_repeated_changes_no_bit(model, backends):

@@ -31,7 +31,7 @@ class Experts(Nodes):
 
     def expert_linear(self, op: Op) -> None:
         tensor, used = self.plan.tensors[op.weights[0]], op.attrs["used"]
-        _, width, cols = tensor.shape
+        experts, width, cols = tensor.shape
         parts = used if op.attrs["each"] else 1
         x, part = self.value(op, 0), 4 * cols
         if tensor.type.name not in layout.FLOATS:
@@ -51,12 +51,13 @@ class Experts(Nodes):
             "cols": cols,
             "bias": self.floats(op.weights[1]) if len(op.weights) > 1 else 0,
             "used": used,
+            "experts": experts,
             "chunk": self.chunk(width, row_bytes),
         }
         reads = {"x": x, "y": self.value(op, 1)}
-        self.emit(
-            op, "expert_linear", record.EXPERT_LINEAR, fields, reads, {"dot": f"dot.{tensor.type.name}"}, alone=False
-        )
+        helpers = {name: f"{name}.{tensor.type.name}" for name in ("dot", "few")}
+        kernel = f"expert_linear.{'float' if tensor.type.name in layout.FLOATS else 'quantised'}"
+        self.emit(op, kernel, record.EXPERT_LINEAR, fields, reads, helpers, alone=False)
 
     def pick(self, op: Op) -> None:
         fields = {"width": op.out.width, "y": self.floats(op.weights[0]), "y_stride": 0}

@@ -80,19 +80,19 @@ def load(e: Emitter, quant: Quant, w: Value, cols: Value, room: Value | None) ->
     return quant.load(e, place.get(), blocks)
 
 
-def span_bytes(fine: bool) -> int:
-    """Of two rows of activations."""
-    return 2 * (SPAN_BYTES + (SPAN if fine else 0))
+def span_bytes(fine: bool, rows: int = 2) -> int:
+    """Of so many rows of activations."""
+    return rows * (SPAN_BYTES + (SPAN if fine else 0))
 
 
 class Span:
-    """Where a span of two rows of activations has its parts."""
+    """Where a span of one or two rows of activations has its parts: 32 bytes of each row at a time."""
 
-    def __init__(self, at: Value, fine: bool) -> None:
-        self.scales = at + 2 * SPAN
-        self.sums = self.scales + 64
-        self.halves = self.sums + 64  # sums over 16: of all first halves of groups, then of the second ones
-        self.planes = [at, self.halves + 128] if fine else [at]
+    def __init__(self, at: Value, fine: bool, rows: int = 2) -> None:
+        self.scales = at + SPAN * rows
+        self.sums = self.scales + 32 * rows
+        self.halves = self.sums + 32 * rows  # sums over 16: of all first halves of groups, then of the second ones
+        self.planes = [at, self.halves + 64 * rows] if fine else [at]
 
 
 def by_word(e: Emitter, chunks: list[Value], order: Sequence[int]) -> list[Value]:
