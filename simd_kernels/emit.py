@@ -280,8 +280,10 @@ class Emitter:
         if self.tier.machine == "x86_64":
             return self.intrinsic("llvm.readcyclecounter", I64)
         if self.tier.machine == "aarch64":
-            read = ir.InlineAsm(ir.FunctionType(I64, []), "mrs $0, cntvct_el0", "=r", side_effect=True)
-            return Value(self, self.b.call(read, []))
+            name, module = "llvm.read_volatile_register.i64", self.b.module  # assembly is not taken for other machines
+            kind = ir.FunctionType(I64, [ir.MetaDataType()])
+            read = module.globals.get(name) or ir.Function(module, kind, name)
+            return Value(self, self.b.call(read, [module.add_metadata(["cntvct_el0"])]))
         return self.const(I64, 0)
 
     # Lanes
