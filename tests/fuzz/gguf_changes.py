@@ -239,7 +239,7 @@ def _whole(rng: random.Random, parts: Parts, others: Sequence[Parts]) -> None:
     else:
         number = rng.choice([8, 16, 64, 128, 1, 0, 7, 1 << 20, 1 << 31])
         parts.pairs.append(Pair(ALIGNMENT, 4, number.to_bytes(4, "little")))
-        if 0 < number <= 1 << 20:
+        if 0 < number <= 128:
             parts.alignment = number
             _arrange(parts)
 
