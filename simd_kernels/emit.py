@@ -253,9 +253,9 @@ class Emitter:
 
     # Threads
 
-    def claim(self, counter: Value) -> Value:
-        """Add one to the i64 at `counter` and return what it was; no two threads get the same number."""
-        return Value(self, self.b.atomic_rmw("add", self._pointer(counter, I64), ir.Constant(I64, 1), "acq_rel"))
+    def claim(self, counter: Value, count: Value | int = 1) -> Value:
+        """Add `count` to the i64 at `counter` and return what it was; no two threads get the same numbers."""
+        return Value(self, self.b.atomic_rmw("add", self._pointer(counter, I64), self.raw(count, I64), "acq_rel"))
 
     def load_shared(self, address: Value) -> Value:
         """An i64 other threads write, with all they wrote before it."""

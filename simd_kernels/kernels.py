@@ -17,6 +17,8 @@ from edgeinfer.simd_kernels import (
     recurrence,
     rope,
     rows,
+    screen,
+    select,
     tile,
 )
 from edgeinfer.simd_kernels.layout import ATTENTION_EXTRAS, KV_BYTES, attend_name
@@ -64,6 +66,11 @@ def table() -> dict[str, tuple[int, Body]]:
         "linear.float": linear.linear(False),
         "embed.quantised": linear.embed(True),
         "embed.float": linear.embed(False),
+        "select.scan": select.scan,
+        "select.pick": select.pick,
+        "screen.bounds": screen.bounds,
+        "screen.view": screen.view,
+        "screen.widen": screen.widen,
         **{f"store.{name}": kv.Store(name).body for name in KV_BYTES},
         **{
             attend_name(name, extras): attention.Attend(name, extras).body

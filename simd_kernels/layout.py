@@ -164,3 +164,14 @@ def sync_bytes(threads: int) -> int:
 # of one dot product.
 
 DOTS, DOT_BYTES = 24, 64
+
+# The output layer (select.py, screen.py).
+
+GROUP = 64  # scores whose largest is kept
+DIRECTIONS = 14  # in which activations are known to lie mostly; two more numbers fill the 16 of a block
+VIEW_ROWS = 16  # of a panel of the view
+
+
+def panel_bytes(cols: int) -> int:
+    """Of 16 rows of the view."""
+    return VIEW_ROWS * (8 + cols // 32 * 17 + 16)

@@ -85,6 +85,22 @@ LINEAR = operation(
     *("w", "row_bytes", "rows", "cols", "bias", "dot", "few", "unpack", "transpose", "tile"),
     *("counter", "chunk", "block", "block_bytes", "group"),
 )
+# The output layer where only the largest logits are wanted (select.py).  scores f32[rows], tops f32[groups]; source:
+# f32[source_count], wanted: how many of these reach the bound; ids i64, values f32: what is found; found,
+# source_count, rescored: addresses of counts.
+SCAN = operation("x", "w", "row_bytes", "rows", "cols", "bias", "dot", "counter", "chunk", "scores", "tops")
+PICK = operation(
+    *("scores", "tops", "groups", "rows", "source", "source_count", "wanted", "counter", "ids", "values", "found"),
+    *("keep", "rescored", "x", "w", "row_bytes", "cols", "bias", "dot"),
+)
+# The view of the output matrix (screen.py): first: row; group: 0 for floats; directions f32[DIRECTIONS][cols]; chunk:
+# rows claimed at a time.
+VIEW = operation(
+    *("w", "row_bytes", "first", "rows", "cols", "group", "unpack", "view", "panel_bytes", "directions"),
+    *("counter", "chunk"),
+)
+BOUNDS = operation("x", "view", "panel_bytes", "rows", "cols", "bias", "counter", "chunk", "scores", "tops")
+WIDEN = operation("x", "out", "cols", "directions")
 # numbers: i64[tokens], the address of the rows' numbers in the table.
 EMBED = operation("out", "out_stride", "numbers", "table", "row_bytes", "cols", "unpack", "group", "scale_f32")
 
