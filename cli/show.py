@@ -111,13 +111,14 @@ def _reason(file: "GgufFile", error: EdgeInferError) -> str:
 
 def _memory(plan: "Plan", context: int, kv_type: str) -> dict[str, Any]:
     """In bytes, of one sequence of so many tokens."""
-    from edgeinfer import memory
+    from edgeinfer import memory, screen
 
     return {
         "context": context,
         "kv_type": kv_type,
         "kv_bytes": memory.kv_bytes(plan, kv_type, context, N_BATCH),
         "buffer_bytes": memory.buffer_bytes(plan, N_BATCH),
+        "view_bytes": screen.view_bytes(plan),
     }
 
 
@@ -166,6 +167,8 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
         f"at {need['context']} tokens: KV in {need['kv_type']} {need['kv_bytes'] / 1e6:.1f} MB, "
         f"buffers {need['buffer_bytes'] / 1e6:.1f} MB, weights {facts['bytes'] / 1e6:.1f} MB from the file"
     )
+    if need["view_bytes"]:
+        lines["memory"] += f", view of the output matrix {need['view_bytes'] / 1e6:.1f} MB"
     others = [f"{one['kv_bytes'] / 1e6:.1f} MB at {one['context']}" for one in facts["memory_by_context"][:-1]]
     return lines | ({"KV": ", ".join(others)} if others else {}) | stop
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from edgeinfer.errors import ContextFullError, RequestError
 from edgeinfer.plan import Plan
+from edgeinfer.sampling import largest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +20,16 @@ class Chunk:
     seq: int
     ids: Sequence[int]
     outputs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Top:
+    """The largest logits of a position: ids i64[k] and logits f32[k], falling, of equal ones the lowest id first.
+
+    Where logits are not finite it is the one that `argmax` finds."""
+
+    ids: np.ndarray
+    logits: np.ndarray
 
 
 class Backend(Protocol):
@@ -60,6 +71,9 @@ class Backend(Protocol):
         RequestError or ContextFullError before anything is changed where the chunks are impossible (`check_step`).
         """
 
+    def step_top(self, chunk: Chunk, k: int) -> Top:
+        """As `step`, of one chunk with one output; only the k largest of its logits, the same to the last bit."""
+
     def close(self) -> None:
         """Give back memory and threads; nothing may be called after."""
 
@@ -94,3 +108,17 @@ def segments(ids: Sequence[int], separator: int, count: int) -> np.ndarray:
     found = np.asarray(ids) == separator
     numbers: np.ndarray = np.minimum(np.cumsum(found) - found, count - 1)
     return numbers
+
+
+def full_step_top(backend: Backend, chunk: Chunk, k: int) -> Top:
+    """`step_top` by way of all logits."""
+    logits = np.empty((1, backend.n_vocab), np.float32)
+    backend.step([chunk], logits)
+    return top(logits[0], k)
+
+
+def top(logits: np.ndarray, k: int) -> Top:
+    """The k largest of logits f32[vocab]."""
+    best = int(logits.argmax())  # the first NaN, if there is one
+    ids = largest(logits, k) if np.isfinite(logits[best]) else np.array([best])
+    return Top(ids, logits[ids])

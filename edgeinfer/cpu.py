@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
-from edgeinfer import machine, memory
-from edgeinfer.backend import Chunk, check_step, segments
+from edgeinfer import machine, memory, screen, selection
+from edgeinfer.backend import Chunk, Top, check_step, full_step_top, segments, top
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.kvcache import KVCache, Layer
 from edgeinfer.lower import Lowering, resolve
@@ -55,7 +56,7 @@ class CpuBackend:
         self._scratch(n_threads, rows)
         if deterministic:
             self._step.set(few=self.n_batch, uniform=1)
-        self._assemble(n_threads)
+        self._assemble(n_threads, () if deterministic else self._end_kernels())
 
     def _scratch(self, threads: int, rows: int) -> None:
         widest = max(op.out.width for op in self.plan.ops[:-1])
@@ -75,11 +76,13 @@ class CpuBackend:
             done=self._done.ctypes.data,
         )
 
-    def _assemble(self, threads: int) -> None:
+    def _assemble(self, threads: int, ends: tuple[str, ...]) -> None:
         """Load the kernels, write the records, start the workers."""
         nodes = self._lowered.nodes
         places = {f"rope{i}": table.address for i, table in enumerate(self._ropes)} | self._step.places()
-        names = {"run", *(n.kernel for n in nodes)} | {h for n in nodes for h in n.helpers.values() if h not in places}
+        names = {"run", *ends, *(n.kernel for n in nodes)} | {
+            h for n in nodes for h in n.helpers.values() if h not in places
+        }
         kernels = pack.load(names, self.tier, catalog.home() / "kernels")
         self._counters = layout.aligned(64 * len(nodes))
         free = iter(range(self._counters.ctypes.data, self._counters.ctypes.data + 64 * len(nodes), 64))
@@ -92,6 +95,24 @@ class CpuBackend:
         ]
         self._workers = Workers(threads, kernels["run"])
         self.use(threads, threads)
+        self._selection = self._end(kernels, screen.KERNELS[0] in ends) if ends else None
+
+    def _end_kernels(self) -> tuple[str, ...]:
+        """What the end of a step of which the largest logits are wanted needs, if it has one of its own.
+
+        Its kernels take a row by itself, which deterministic backends do not."""
+        if self.plan.ops[-1].kind != "linear" or self.plan.pooling:
+            return ()
+        return selection.KERNELS + (screen.KERNELS if screen.fits(self.plan) else ())
+
+    def _end(self, kernels: Mapping[str, int], screened: bool) -> selection.Selection:
+        before, last = self._lowered.nodes[-2:]
+        linear = dict(zip(last.record.names, self._records[-1].tolist(), strict=False))
+        fine = last.kernel == "linear.fine"
+        x = int(self._records[-2][before.record.names.index("x")]) if fine else linear["x"]
+        linear["group"] = linear["group"] if fine else 0
+        view = screen.Screen(linear, x, kernels) if screened else None
+        return selection.Selection(self._records[:-1], linear, kernels, view)
 
     def _address(self, buffer: Buffer) -> int:
         return 0 if buffer.root.logits else self._slots[buffer.root.slot].ctypes.data + buffer.start
@@ -141,25 +162,49 @@ class CpuBackend:
     def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
         check_step(self, chunks, logits)
         out = logits if logits.flags.c_contiguous else np.empty(logits.shape, np.float32)
+        with self._advance(chunks):
+            self._write_to(out)
+            self._run(self._records, sum(len(chunk.ids) for chunk in chunks))
+        if out is not logits:
+            logits[:] = out
+
+    def step_top(self, chunk: Chunk, k: int) -> Top:
+        if self._selection is None:
+            return full_step_top(self, chunk, k)
+        logits = np.empty((1, self.n_vocab), np.float32)
+        check_step(self, [chunk], logits)
+        with self._advance([chunk]):
+            found = self._selection.run(lambda records: self._run(records, len(chunk.ids)), k)
+            if found is None:  # something is not finite: what, the linear layer says
+                self._write_to(logits)
+                self._run(self._records[-1:])
+                found = top(logits[0], k)
+            self._selection.after_step(self._run)
+        return found
+
+    def _write_to(self, logits: np.ndarray) -> None:
+        for op, field in self._outs:
+            self._records[op, field : field + 2] = logits.ctypes.data, 4 * self.plan.width
+
+    @contextmanager
+    def _advance(self, chunks: Sequence[Chunk]) -> Iterator[None]:
+        """What is to be done before the workers take a step, and after it."""
         lengths = [self.length(chunk.seq) for chunk in chunks]
         for chunk, length in zip(chunks, lengths, strict=True):
             self._cache.grow(chunk.seq, length + len(chunk.ids))
         self._step.fill(chunks, lengths, self._cache, self._states)
         for table in self._ropes:
             table.reach(max(length + len(chunk.ids) for chunk, length in zip(chunks, lengths, strict=True)))
-        for op, field in self._outs:
-            self._records[op, field : field + 2] = out.ctypes.data, 4 * self.plan.width
         self._counters[:] = 0
-        self._run(sum(len(chunk.ids) for chunk in chunks))
+        yield
         for chunk, length in zip(chunks, lengths, strict=True):
             self._cache.lengths[chunk.seq] = length + len(chunk.ids)
             self._states.end(chunk.seq, length, len(chunk.ids))
-        if out is not logits:
-            logits[:] = out
 
-    def _run(self, tokens: int) -> None:
+    def _run(self, records: np.ndarray, tokens: int = 0) -> None:
+        """Run records; those of a step of one token on as many workers as are worth it."""
         threads = self._pace.threads if tokens == 1 else self._prefill
-        self._workers.run(self._records.ctypes.data, len(self._records), self._step.address, threads)
+        self._workers.run(records.ctypes.data, len(records), self._step.address, threads)
         if tokens == 1:
             self._pace.look(self._workers.times())
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from edgeinfer.backend import Backend, Chunk
+from edgeinfer.backend import Backend, Chunk, Top
 from edgeinfer.errors import BackendError, FormatError, RequestError
 from edgeinfer.plan import Plan
 
@@ -75,6 +75,18 @@ class Engine:
             rows = logits[max(start - first, 0) : max(start + len(part) - first, 0)]
             self._step([Chunk(sequence.number, part, len(rows))], rows)
             sequence.held += len(part)
+
+    def read_top(self, sequence: Sequence, k: int) -> Top:
+        """As `read`; only the k largest of the logits after the last token, the same to the last bit."""
+        nothing = np.empty((0, self.n_vocab), np.float32)
+        while len(sequence.ids) - sequence.held > self.n_batch:
+            part = sequence.ids[sequence.held : sequence.held + self.n_batch]
+            self._step([Chunk(sequence.number, part, 0)], nothing)
+            sequence.held += len(part)
+        with self._turn():
+            top = self._backend.step_top(Chunk(sequence.number, sequence.ids[sequence.held :], 1), k)
+        sequence.held = len(sequence.ids)
+        return top
 
     def encode(self, texts: Items[Items[int]], out: np.ndarray) -> None:
         """What a plan that pools makes of each text by itself, in one step.

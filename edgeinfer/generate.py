@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgeinfer.backend import Top
 from edgeinfer.engine import Engine, Sequence
 from edgeinfer.healing import Respelling
 from edgeinfer.sampling import Sampler, SamplingParams
@@ -142,11 +143,12 @@ class _Run:
         self._text = TextStream(tokenizer, request.stops)
         self._ends = frozenset() if request.ignore_eos else tokenizer.eog_ids
         self._logits = np.empty((1, engine.n_vocab), np.float32)
+        self._top: Top | None = None  # in their place
 
     def first(self) -> Chunk:
         """Reads the prompt."""
         self._watch.go_on()
-        self._engine.read(self._sequence, self._logits)
+        self._read(whole=bool(self._request.dropped))
         self._watch.prompt_read()
         crossing = self._heal()
         self._prompt_tokens = len(self._sequence.ids)
@@ -158,8 +160,15 @@ class _Run:
         return self._pick()
 
     def next(self) -> Chunk:
-        self._engine.read(self._sequence, self._logits)
+        self._read()
         return self._pick()
+
+    def _read(self, whole: bool = False) -> None:
+        """Read what is new: all logits, or those that decide."""
+        if self._sampler.top and not whole:
+            self._top = self._engine.read_top(self._sequence, self._sampler.top)
+        else:
+            self._engine.read(self._sequence, self._logits)
 
     def _heal(self) -> tuple[int, bytes] | None:
         """Has the end of the prompt spelt; the token that goes beyond it and those bytes of it, if one does."""
@@ -174,7 +183,8 @@ class _Run:
         return None
 
     def _pick(self) -> Chunk:
-        id = self._sampler.pick(self._logits[0])
+        top = self._top
+        id = self._sampler.pick_top(top.ids, top.logits) if top else self._sampler.pick(self._logits[0])
         if id in self._ends:
             return self._last(self._text.finish(), None, "stop")
         return self._token(id, self._text.push(id))

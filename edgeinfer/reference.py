@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgeinfer.backend import Chunk, check_step
+from edgeinfer.backend import Chunk, Top, check_step, full_step_top
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.plan import Plan
 from edgeinfer.reference_ops import OPS
@@ -61,6 +61,9 @@ class ReferenceBackend:
         for chunk, held in zip(chunks, step.held, strict=True):
             held.length += len(chunk.ids)
         logits[:] = values[self.plan.ops[-1].out.id]
+
+    def step_top(self, chunk: Chunk, k: int) -> Top:
+        return full_step_top(self, chunk, k)
 
     def _of(self, seq: int) -> Held:
         if seq not in self._held:

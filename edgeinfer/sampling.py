@@ -24,7 +24,10 @@ import numpy as np
 from edgeinfer.errors import BackendError, RequestError
 
 GREEDY = 1e-6  # temperatures up to this take the most likely token
+MOST_TOP = 64  # a choice among so many of the largest logits needs no others
 _BLOCK = 1024
+
+Step = Callable[[np.ndarray], np.ndarray]  # logits -> places that stay
 
 # field -> lowest and highest value
 _INTEGERS = {"top_k": (-1, 1 << 31), "repeat_last_n": (-1, 1 << 31)}
@@ -209,6 +212,11 @@ def draw(logits: np.ndarray, number: float) -> int:
     return block * _BLOCK + int(min(np.searchsorted(sums, wanted, side="right"), last))
 
 
+def _check_finite(best: int, logit: float) -> None:
+    if not math.isfinite(logit):
+        raise BackendError(f"non-finite logits: the largest, of token {best}, is {logit}")
+
+
 def _weights(logits: np.ndarray) -> np.ndarray:
     """Probabilities but for a common factor, f32[n]; the largest is 1."""
     with np.errstate(over="ignore"):
@@ -229,12 +237,22 @@ class Sampler:
         bias = params.logit_bias or {}
         self._biased = np.array(list(bias), dtype=np.int64)
         self._bias = np.array(list(bias.values()), dtype=np.float32)
-        steps: list[Callable[[np.ndarray], np.ndarray]] = []  # each: logits -> places that stay
+        steps: list[Step] = []
         if params.top_k > 0:
             steps.append(functools.partial(largest, n=params.top_k))
         if params.top_p < 1 or params.min_p > 0:
             steps.append(functools.partial(nucleus, p=params.top_p, share=params.min_p))
         self._steps = tuple(steps)
+
+    @property
+    def top(self) -> int:
+        """How many of the largest logits decide: a few, or 0 where all do."""
+        p = self._params
+        if p.logit_bias or p.repeat_penalty != 1 or p.frequency_penalty != 0 or p.presence_penalty != 0:
+            return 0
+        if p.temperature <= GREEDY:
+            return 1
+        return p.top_k if 0 < p.top_k <= MOST_TOP else 0
 
     def accept_prompt(self, ids: Iterable[int]) -> None:
         """Put the prompt's tokens into the history of the repeat penalty."""
@@ -250,8 +268,7 @@ class Sampler:
 
         BackendError where logits are not finite (-inf is: a banned token); RequestError where logit_bias bans all."""
         best = int(logits.argmax())  # the first NaN, if there is one
-        if not math.isfinite(logits[best]):
-            raise BackendError(f"non-finite logits: the largest, of token {best}, is {logits[best]}")
+        _check_finite(best, logits[best])
         logits = self._adjusted(logits)
         places = allowed
         if places is not None:
@@ -260,11 +277,26 @@ class Sampler:
         if logits[best] == -math.inf:
             raise RequestError("no token may come next: logit_bias bans all that are possible")
         if self._params.temperature > GREEDY:
-            for step in self._steps:
-                kept = step(logits)
-                logits, places = logits[kept], kept if places is None else places[kept]
-            best = draw(temper(logits, self._params.temperature), self._random.random())
+            best, places = self._drawn(logits, places, self._steps)
         return best if places is None else int(places[best])
+
+    def pick_top(self, ids: np.ndarray, logits: np.ndarray) -> int:
+        """As `pick`, from the `top` largest logits alone: ids i64[n], logits f32[n], falling."""
+        _check_finite(int(ids[0]), logits[0])
+        if self._params.temperature <= GREEDY:
+            return int(ids[0])
+        best, places = self._drawn(logits, ids, self._steps[1:])  # the first step is done
+        assert places is not None
+        return int(places[best])
+
+    def _drawn(
+        self, logits: np.ndarray, places: np.ndarray | None, steps: tuple[Step, ...]
+    ) -> tuple[int, np.ndarray | None]:
+        """The one of the places that stay which the next random number chooses, and these places."""
+        for step in steps:
+            kept = step(logits)
+            logits, places = logits[kept], kept if places is None else places[kept]
+        return draw(temper(logits, self._params.temperature), self._random.random()), places
 
     def _adjusted(self, logits: np.ndarray) -> np.ndarray:
         """The logits with bias and penalties, copied if that changes any."""

@@ -1,0 +1,124 @@
+"""The coarse view of an output matrix (`simd_kernels/screen.py`): when it is worthwhile, and how it comes to be.
+
+It is built while tokens are generated, some rows after each step, once the activations of SEEN steps have shown in
+which directions they lie.  Directions seen once serve any text, only the bounds are less close: they are never wrong.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from edgeinfer import cost, machine
+from edgeinfer.plan import Plan
+from edgeinfer.simd_kernels import layout, record
+from edgeinfer.simd_kernels.layout import DIRECTIONS
+
+SEEN = 64  # steps
+STEPS = 32  # over which the building is spread
+LEAST_GAIN = 1 / 20  # of the bytes of weights read for a token, for a view to be worthwhile
+SHARE = 8  # it takes at most this fraction of the memory available
+BLOCK = 32
+CLAIM = 64  # rows
+Run = Callable[[np.ndarray], None]  # has the workers run records
+KERNELS = ("screen.view", "screen.widen", "screen.bounds", "quantise.fine")
+
+
+def view_bytes(plan: Plan) -> int:
+    """Memory of the view; 0 where none is worthwhile."""
+    if plan.ops[-1].kind != "linear" or plan.pooling:
+        return 0
+    tensor = plan.tensors[plan.ops[-1].weights[0]]
+    rows, cols = tensor.shape
+    size = matrix_bytes(rows, cols)
+    saved = tensor.nbytes - size
+    return size if cols % BLOCK == 0 and saved >= LEAST_GAIN * cost.weight_bytes(plan) else 0
+
+
+def matrix_bytes(rows: int, cols: int) -> int:
+    return -(-rows // layout.VIEW_ROWS) * layout.panel_bytes(cols)
+
+
+def operation(form: record.Record, kernel: int, count: int, **fields: int) -> np.ndarray:
+    """A record after which the workers wait for each other; count: address of the count of rows."""
+    numbers = form.write(kernel=kernel, wait=1, count=count, chain=0, **fields)
+    return np.array(numbers + [0] * (record.OP_FIELDS - len(numbers)), np.int64)
+
+
+class Screen:
+    """The view of the matrix of a linear layer, and the records that use it."""
+
+    def __init__(self, linear: Mapping[str, int], x: int, kernels: Mapping[str, int]) -> None:
+        """linear: fields of the layer's record; x: address of its activations, f32[cols]."""
+        self.ready = False
+        self._linear, self._kernels = linear, kernels
+        cols, rows = linear["cols"], linear["rows"]
+        self._x = np.ctypeslib.as_array((ctypes.c_float * cols).from_address(x))
+        self._seen: list[np.ndarray] = []
+        self._counter = layout.aligned(64).view(np.int64)
+        self._directions = np.zeros((DIRECTIONS, cols), np.float32)
+        self._wide = layout.aligned(4 * (cols + BLOCK))
+        self._codes = layout.aligned(layout.activation_bytes(cols + BLOCK, fine=True))
+        self._view = layout.aligned(matrix_bytes(rows, cols))  # takes no memory before it is written
+        self._built = 0
+        self.view = {
+            "view": self._view.ctypes.data,
+            "panel_bytes": layout.panel_bytes(cols),
+            "cols": cols,
+            "rows": rows,
+        }
+
+    def records(self, **scores: int) -> list[np.ndarray]:
+        """The activations as the view takes them, and its product with them; scores: where it goes, in what chunks."""
+        cols, count, wide = self._linear["cols"], self._linear["count"], self._wide.ctypes.data
+        fields = {"cols": cols, "directions": self._directions.ctypes.data}
+        widen = operation(record.WIDEN, self._kernels["screen.widen"], count, x=self._x.ctypes.data, out=wide, **fields)
+        codes = {"x": wide, "x_stride": 0, "out": self._codes.ctypes.data, "out_stride": 0}
+        quantise = operation(
+            record.QUANTISE, self._kernels["quantise.fine"], count, width=cols + BLOCK, groups=1, **codes
+        )
+        matrix = self.view | {"x": self._codes.ctypes.data, "bias": self._linear["bias"]}
+        return [widen, quantise, operation(record.BOUNDS, self._kernels["screen.bounds"], count, **matrix, **scores)]
+
+    def after_step(self, run: Run) -> None:
+        """Go on with what is to be done before the view is there."""
+        if self.ready:
+            return
+        if len(self._seen) < SEEN:
+            self._seen.append(self._x.copy())
+            if len(self._seen) == SEEN:
+                self._directions[:] = directions(np.array(self._seen))
+            return
+        self._build(run)
+
+    def _build(self, run: Run) -> None:
+        rows, linear = self._linear["rows"], self._linear
+        stop = min(rows, self._built + layout.up(-(-rows // STEPS), CLAIM))
+        self._counter[0] = 0
+        matrix = {name: linear[name] for name in ("w", "row_bytes", "group", "unpack")}
+        places = {"directions": self._directions.ctypes.data, "counter": self._counter.ctypes.data}
+        ends = {"first": self._built, "rows": stop, "chunk": CLAIM}
+        work = operation(
+            record.VIEW, self._kernels["screen.view"], linear["count"], **self.view | matrix | places | ends
+        )
+        run(work[None])
+        self._built = stop
+        self.ready = stop == rows
+
+
+def directions(seen: np.ndarray) -> np.ndarray:
+    """Orthonormal directions f32[DIRECTIONS, cols] in which rows f32[n, cols] mostly lie: the first right singular
+    vectors of these rows at length 1, and zeros where they are fewer."""
+    sizes = np.linalg.norm(seen.astype(np.float64), axis=1, keepdims=True)
+    _, _, found = np.linalg.svd(seen / np.maximum(sizes, 1e-30), full_matrices=False)
+    out = np.zeros((DIRECTIONS, seen.shape[1]), np.float32)
+    out[: len(found)] = found[:DIRECTIONS]
+    return out
+
+
+def fits(plan: Plan) -> bool:
+    """Whether a view is worthwhile and memory plainly allows it."""
+    size = view_bytes(plan)
+    return 0 < size * SHARE <= machine.available_memory()

@@ -1,0 +1,125 @@
+"""The end of a step of which only the largest logits are wanted, in place of the output matrix's linear layer.
+
+Either all logits are computed, and the few that can be among the largest are found by the largest of every 64; or the
+coarse view of `edgeinfer.screen`, once it is there, bounds all of them from above.  Then the logits of the rows with
+the highest bounds are computed; the k-th largest of these is one that the k largest reach; and so the logits of all
+rows whose bound reaches it are computed, which the k largest are among.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from edgeinfer.backend import Top
+from edgeinfer.screen import Run, Screen, operation
+from edgeinfer.simd_kernels import layout, record
+
+FIRST = 64  # rows beside k whose logits say what bounds are compared with
+MOST_SHARE = 0.3  # of the rows computed after all, above which the view, half the matrix's bytes, does not pay
+MEMORY, RETRY = 8, 32  # steps that the share is a mean of, and after which a view that did not pay is tried again
+KERNELS = ("select.scan", "select.pick")
+
+
+class Found:
+    """Rows that a step notes down, with their logits."""
+
+    def __init__(self, rows: int) -> None:
+        self.count = layout.aligned(64).view(np.int64)
+        self.ids, self.values = layout.aligned(8 * rows).view(np.int64), layout.aligned(4 * rows).view(np.float32)
+
+    def top(self, k: int) -> Top:
+        count = int(self.count[0])
+        ids, values = self.ids[:count], self.values[:count]
+        order = np.lexsort((ids, -values))[:k]
+        return Top(ids[order], values[order])
+
+
+class Selection:
+    """Runs a plan's records with an end of its own.  For steps with one output."""
+
+    def __init__(
+        self, body: np.ndarray, linear: Mapping[str, int], kernels: Mapping[str, int], screen: Screen | None
+    ) -> None:
+        """body: the plan's records but the last, the output matrix's linear layer, which has the fields `linear`."""
+        self._linear, self._kernels, self._screen = linear, kernels, screen
+        rows = linear["rows"]
+        self._groups = np.array([-(-rows // layout.GROUP)])
+        self._tops = layout.aligned(4 * self._groups[0]).view(np.float32)
+        self._scores = layout.aligned(4 * layout.GROUP * self._groups[0]).view(np.float32)
+        self._scores[rows:] = np.finfo(np.float32).min
+        self._first, self._found = Found(rows), Found(rows)
+        self._rescored = np.zeros(1, np.int64)
+        self._shares: dict[int, float] = {}  # of the rows computed beside the view, by k
+        self._steps = 0
+        self._counters = layout.aligned(3 * 64).view(np.int64).reshape(3, 8)
+        matrix = {name: linear[name] for name in ("x", "w", "row_bytes", "cols", "bias", "dot")}
+        tops, none = (self._tops, self._groups), dict.fromkeys(matrix, 0)
+        scan = self._operation(record.SCAN, "select.scan", **matrix, rows=rows, **self._scores_fields())
+        self._whole = np.array([*body, scan, self._pick(1, tops, self._found, none)])
+        if screen:
+            first = self._pick(1, tops, self._first, matrix, keep=True)
+            rest = self._pick(2, (self._first.values, self._first.count), self._found, matrix)
+            self._screened = np.array([*body, *screen.records(**self._scores_fields()), first, rest])
+
+    def run(self, run: Run, k: int) -> Top | None:
+        """A step, and its k largest logits; None where scores are not finite."""
+        wanted = record.PICK.names.index("wanted")
+        screened = self._view_pays(k)
+        records = self._screened if screened else self._whole
+        if screened:
+            records[-2, wanted] = k + FIRST
+        records[-1, wanted] = k
+        self._counters[:] = self._rescored[0] = self._first.count[0] = self._found.count[0] = 0
+        run(records)
+        if not np.isfinite(self._tops.max()):
+            self._screen = None
+            return None
+        if screened:
+            share = float(self._rescored[0]) / self._linear["rows"]
+            self._shares[k] = self._shares.get(k, share) + (share - self._shares.get(k, share)) / MEMORY
+        return self._found.top(k)
+
+    def _view_pays(self, k: int) -> bool:
+        """Whether there is a view and the last steps that used it had few rows left to compute."""
+        self._steps += 1
+        ready = self._screen is not None and self._screen.ready
+        return ready and (self._shares.get(k, 0.0) <= MOST_SHARE or self._steps % RETRY == 0)
+
+    def after_step(self, run: Run) -> None:
+        """Go on with the view, if there is to be one."""
+        if self._screen:
+            self._screen.after_step(run)
+
+    def _scores_fields(self) -> dict[str, int]:
+        """Where scores go, and how many of them a worker computes at a time."""
+        places = {"scores": self._scores, "tops": self._tops, "counter": self._counters[0]}
+        addresses = {name: array.ctypes.data for name, array in places.items()}
+        return addresses | {"chunk": layout.up(self._linear["chunk"], layout.GROUP)}
+
+    def _pick(
+        self,
+        number: int,
+        source: tuple[np.ndarray, np.ndarray],
+        found: Found,
+        matrix: Mapping[str, int],
+        keep: bool = False,
+    ) -> np.ndarray:
+        places = {
+            "scores": self._scores,
+            "tops": self._tops,
+            "source": source[0],
+            "source_count": source[1],
+            "counter": self._counters[number],
+            "ids": found.ids,
+            "values": found.values,
+            "found": found.count,
+            "rescored": self._rescored,
+        }
+        sizes = {"groups": int(self._groups[0]), "rows": self._linear["rows"], "wanted": 0, "keep": int(keep)}
+        addresses = {name: array.ctypes.data for name, array in places.items()}
+        return self._operation(record.PICK, "select.pick", **matrix, **sizes, **addresses)
+
+    def _operation(self, form: record.Record, kernel: str, **fields: int) -> np.ndarray:
+        return operation(form, self._kernels[kernel], self._linear["count"], **fields)
