@@ -54,7 +54,8 @@ class Info:
     @property
     def raw(self) -> bytes:
         head = struct.pack("<Q", len(self.name)) + self.name
-        return head + struct.pack(f"<I{len(self.dims)}QIQ", len(self.dims), *self.dims, self.kind, self.offset)
+        dims = [size % (1 << 64) for size in self.dims]
+        return head + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, self.kind, self.offset)
 
     @property
     def size(self) -> int:
