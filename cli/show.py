@@ -28,6 +28,7 @@ def command(
 ) -> None:
     """Show what a model file holds and needs."""
     from edgeinfer import files
+    from edgeinfer.formats.cursor import printable
 
     with files.open(catalog.resolve(model, fetch=False), parsed(override)) as file:
         facts = {**_file(file), **_text(file), **_run(file, ctx, kv_type)}
@@ -35,7 +36,7 @@ def command(
         print(json.dumps(facts, indent=2))
         return
     for key, value in _lines(facts).items():
-        print(f"{key:14} {value}")
+        print(f"{key:14} {printable(value)}")
 
 
 def _file(file: "GgufFile") -> dict[str, Any]:

@@ -21,6 +21,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from edgeinfer.errors import FormatError, RequestError
+from edgeinfer.formats.cursor import printable
 
 ALLOWANCE = 1 << 28  # characters that one render may move in total
 STEP = 1 << 9  # what an iteration costs, in characters
@@ -66,8 +67,7 @@ def _compiled(template: str) -> types.CodeType:
 
 def _one_line(error: Exception) -> str:
     text = error.message if isinstance(error, TemplateError) else str(error)
-    line = " ".join((text or type(error).__name__).split())[:500]
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)  # no codes for terminals
+    return printable(" ".join((text or type(error).__name__).split())[:500])
 
 
 class Sandbox(ImmutableSandboxedEnvironment):

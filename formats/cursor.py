@@ -15,6 +15,11 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= 100 else text[:100] + "...")
 
 
+def printable(text: str) -> str:
+    """`text` with whatever a terminal would not show as a letter escaped, such as the codes that command it."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 class Cursor:
     """Reads `data` uint8 [size] from `position` on; FormatError with the word "truncated" where it ends too early.
 

@@ -19,6 +19,14 @@ def test_the_facts_of_a_file(edgeinfer, tmp_path):
     assert shown["tensors"] == {"Q4_0": 15, "F32": 5, "Q8_0": 1}
 
 
+def test_a_name_commands_no_terminal(edgeinfer, tmp_path):
+    def rename(keys, tensors):
+        keys["general.name"] = "nice\n\x1b[2Jname"
+
+    shown = edgeinfer("show", tiny.write(tmp_path / "m.gguf", edit=rename)).stdout
+    assert "name           nice\\n\\x1b[2Jname\n" in shown and "\x1b" not in shown
+
+
 def test_memory_is_that_of_the_context_asked_for(edgeinfer, tmp_path):
     path = tiny.write(tmp_path / "m.gguf", "gemma3")
     with gguf.open(path) as file:
