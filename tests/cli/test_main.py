@@ -56,5 +56,5 @@ def test_a_light_command_imports_nothing_heavy(tmp_path, arguments):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     loaded = set(done.stderr.split())
     assert "typer" in loaded and done.returncode == 0
-    heavy = "numpy numba rich jinja2 tokenizers psutil pydantic statistics csv edgeinfer.llm edgeinfer.formats"
+    heavy = "numpy numba rich jinja2 tokenizers psutil pydantic statistics edgeinfer.llm edgeinfer.formats"
     assert not loaded & set(heavy.split())

@@ -13,7 +13,6 @@ def test_the_choice_is_kept(edgeinfer, tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(edgeinfer, tmp_path):
-    (tmp_path / "home").mkdir()
     (tmp_path / "home" / "threads.json").mkdir()
     done = edgeinfer("tune", tiny.write(tmp_path / "m.gguf"))
     assert done.returncode == 1 and "cannot be kept" in done.stderr
