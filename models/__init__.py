@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from edgeinfer.errors import UnsupportedError
-from edgeinfer.formats.cursor import shown
 
 if TYPE_CHECKING:
     from edgeinfer.plan import Builder, Value
@@ -47,6 +46,8 @@ def part(arch: str, name: str) -> Callable[[Builder, Value], Value] | None:
 def _file(arch: str) -> ModuleType:
     name, known = arch.replace("-", "_"), names()
     if name not in known:
+        from edgeinfer.formats.cursor import shown  # the command line imports this package, and no more of others
+
         closest = ", ".join(difflib.get_close_matches(name[:_LONGEST], known, n=4, cutoff=0.4))
         hint = f"; the closest are: {closest}" if closest else ""
         raise UnsupportedError(f"architecture {shown(arch)} is none of the {len(known)} that are supported{hint}")
