@@ -28,10 +28,15 @@ class InMemory:
     def close(self) -> None: ...
 
 
+def path_of(process: int) -> pathlib.Path:
+    """Where a process has its file; one that died left it there."""
+    return _FOLDER / f"edgeinfer-fuzz-{process}.gguf"
+
+
 @contextlib.contextmanager
 def placed(case: bytes) -> Iterator[str]:
     """The path of a file with these bytes.  Each time a new file, as a map of the last one may still be alive."""
-    path = _FOLDER / f"edgeinfer-fuzz-{os.getpid()}.gguf"
+    path = path_of(os.getpid())
     path.write_bytes(case)
     try:
         yield str(path)
