@@ -48,19 +48,19 @@ def undefined_symbols(code):
     return names
 
 
-def object_code(name, tier, kernel_folder):
-    """From the session's folder where the tier runs here."""
+def object_codes(names, tier, kernel_folder):
+    """By name; from the session's folder where the tier runs here."""
     if tier in harness.TIERS:
-        return pack.Pack(tier, kernel_folder).objects([name])[name]
-    return building.build([name], tier)[name]
+        return pack.Pack(tier, kernel_folder).objects(names)
+    return building.build(names, tier)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="object files are not ELF here")
 @pytest.mark.parametrize("tier", cpu.TIERS, ids=lambda tier: tier.name)
 def test_code_stands_alone(tier, kernel_folder):
     """For tiers that are another's with another multiplication, only kernels that multiply."""
-    for name in MULTIPLYING if tier.name in ("avxvnni", "i8mm", "dotprod") else NAMES:
-        code = object_code(name, tier, kernel_folder)
+    names = MULTIPLYING if tier.name in ("avxvnni", "i8mm", "dotprod") else NAMES
+    for name, code in object_codes(names, tier, kernel_folder).items():
         assert code[:5] == b"\x7fELF\x02" and name.encode() in code
         assert undefined_symbols(code) <= IN_ANY_C_LIBRARY, name
 
