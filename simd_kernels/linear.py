@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
-from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, path, put, sweep
+from edgeinfer.simd_kernels.rows import WIDE, add_to, claimed, get, my_rows, path, put, sweep
 from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts, set_starts
 
 
@@ -34,10 +34,7 @@ def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
 
 def one_row(e: Emitter, op: Value) -> None:
     r = LINEAR.read(e, op)
-    with e.forever() as leave:
-        first = e.claim(r.counter) * r.chunk
-        leave(first >= r.rows)
-        count = e.least(r.chunk, r.rows - first)
+    with claimed(e, r.counter, r.chunk, r.rows) as (first, count):
         out = r.out + first * 4
         e.jump(r.dot, r.w + first * r.row_bytes, r.row_bytes, count, r.x, r.cols, out)
         with e.when(r.bias > 0):
@@ -48,10 +45,7 @@ def few_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value) -
     """Chunks of weights are claimed as for one row, and pass FEW rows of activations at a time."""
     r, s = LINEAR.read(e, op), STEP.read(e, step)
     scratch = s.scratch + thread * s.scratch_bytes
-    with e.forever() as leave:
-        first = e.claim(r.counter) * r.chunk
-        leave(first >= r.rows)
-        count = e.least(r.chunk, r.rows - first)
+    with claimed(e, r.counter, r.chunk, r.rows) as (first, count):
         with e.loop(0, tokens, FEW) as token:
             x, out = r.x + token * r.x_stride, r.out + token * r.out_stride + first * 4
             some = e.least(tokens - token, e.const(I64, FEW))

@@ -19,6 +19,15 @@ def my_rows(e: Emitter, op: Value, thread: Value, threads: Value) -> Iterator[Va
         yield row
 
 
+@contextmanager
+def claimed(e: Emitter, counter: Value, chunk: Value, total: Value) -> Iterator[tuple[Value, Value]]:
+    """Chunks that this worker claims until none of `total` rows is left: the first row, and how many."""
+    with e.forever() as leave:
+        first = e.claim(counter) * chunk
+        leave(first >= total)
+        yield first, e.least(chunk, total - first)
+
+
 def path(count: Value, few: Value, uniform: Value) -> tuple[Value, Value, Value]:
     """Whether so many rows of activations are multiplied as one alone, as a few, or as many."""
     alone = count.equals(1) & uniform.equals(0)
