@@ -84,7 +84,8 @@ class LLM:
         self._backend_name, self._deterministic = backend, deterministic
         self._engines: dict[str, Engine] = {}  # by the plan's pooling: to generate, to embed, to rank
         self._starting = threading.Lock()
-        self._engine = self._start(trace(self._file, self.n_ctx))
+        whole = self.n_ctx == plan.config.context
+        self._engine = self._start(plan if whole else trace(self._file, self.n_ctx))
         self.n_vocab = self._engine.n_vocab
 
     def _start(self, plan: Plan) -> Engine:
