@@ -42,7 +42,7 @@ class Asker:
         if not text.endswith("\n"):
             print(flush=True)
         if self.stats and not interrupted:
-            print(_statistics(chunk) + self._defaults(), file=sys.stderr, flush=True)
+            print(_statistics(chunk) + self._defaults() + self._copies(), file=sys.stderr, flush=True)
         return text, interrupted
 
     def _stream(self, messages: Messages) -> Iterator["Chunk"]:
@@ -55,6 +55,11 @@ class Asker:
         """What the file says of sampling, where the user says nothing."""
         stated = [f"{name} {value:.4g}" for name, value in self.llm.sampling.items() if name not in self.settings]
         return f"; from the model: {', '.join(stated)}" if stated else ""
+
+    def _copies(self) -> str:
+        """How much of the weights lies in huge pages, where they are copied."""
+        copied, huge = self.llm.weights.copied_bytes, self.llm.weights.huge_bytes
+        return f"; weights copied, {huge / 1e6:.1f} of {copied / 1e6:.1f} MB in huge pages" if copied else ""
 
     def print_json(self, messages: Messages, model: str) -> None:
         """Print the whole answer and all about it as one JSON object."""

@@ -27,6 +27,7 @@ def command(
     threads: Annotated[str, typer.Option("-t", "--threads", help="CPU threads; all physical cores if left out.")] = "",
     repetitions: Annotated[int, typer.Option("-r", "--repetitions", min=1)] = 5,
     kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
+    weights: Annotated[str, typer.Option(help="Where they lie: mmap, huge (pages; a copy) or auto.")] = "mmap",
     no_warmup: Annotated[
         bool, typer.Option("--no-warmup", help="No run of each test before those that count.")
     ] = False,
@@ -40,8 +41,8 @@ def command(
     """Measure prefill (pp) and decode (tg) as llama-bench does.
 
     The share is that of the machine's own limit, measured just before: a decode's bytes of weights and KV against
-    the speed at which this file's pages can be read, a prefill's multiplications against the 8-bit products a second
-    that the cores do from registers.
+    the speed at which the pages they lie in can be read, a prefill's multiplications against the 8-bit products a
+    second that the cores do from registers.
     """
     form = "json" if as_json else output
     if form not in FORMATS:
@@ -61,7 +62,7 @@ def command(
     found: list[bench_report.Row] = []
     for count in _numbers(threads) or [machine.cores()]:
         with contextlib.ExitStack() as stack:
-            bench = stack.enter_context(Bench(path, count, kv_type, max(test.room for test in tests), batch))
+            bench = stack.enter_context(Bench(path, count, kv_type, max(test.room for test in tests), batch, weights))
             peer = stack.enter_context(Peer(vs, path, count, bench.n_ctx, batch)) if vs else None
             for test in tests:
                 found += bench_run.measure(bench, test, repetitions, not no_warmup, peer)

@@ -60,7 +60,7 @@ def _row(bench: Bench, test: Test, seconds: Sequence[float]) -> Row:
         "type_v": bench.kv_type,
         "n_gpu_layers": 0,
         "flash_attn": True,
-        "use_mmap": True,
+        "use_mmap": bench.weights == "mmap",
         "n_prompt": test.prompt,
         "n_gen": test.gen,
         "n_depth": test.depth,

@@ -34,6 +34,7 @@ def command(
     ctx: Annotated[int | None, typer.Option(help="Context in tokens; the model's own if memory allows.")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; all physical cores if left out.")] = None,
     kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
+    weights: Annotated[str, typer.Option(help="Where they lie: mmap, huge (pages; a copy) or auto.")] = "mmap",
     stats: Annotated[bool, typer.Option("--stats", help="Print counts and speeds on stderr.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON object.")] = False,
     override: Override = None,
@@ -55,6 +56,7 @@ def command(
     settings: dict[str, Any] = {key: value for key, value in choices.items() if value is not None}
     settings |= {"seed": seed, "stop": stop or ()}
     options: dict[str, Any] = {"n_ctx": ctx, "n_threads": threads, "kv_type": kv_type, "backend": backend}
+    options["weights"] = weights
     replaced = parsed(override)
 
     from edgeinfer.llm import LLM, check_options, checked

@@ -14,6 +14,7 @@ from edgeinfer.cpu import CpuBackend
 from edgeinfer.errors import RequestError
 from edgeinfer.lowering.nodes import Node
 from edgeinfer.plan import trace
+from edgeinfer.weights import Weights
 
 ROUNDS = 5  # a step's operations are timed so often
 
@@ -57,7 +58,8 @@ class Phase:
 
 @dataclass
 class Limits:
-    """What the machine can do on so many threads: bytes a second from this file's pages, 8-bit products a second."""
+    """What the machine can do on so many threads: bytes a second from the pages where weights lie, 8-bit products a
+    second."""
 
     read: float
     products: float
@@ -72,11 +74,12 @@ class Bench:
     kv_type: str
     n_ctx: int
     n_batch: int = 512
+    weights: str = "mmap"
     limits: Limits = field(init=False)
 
     def __post_init__(self) -> None:
         self.file = files.open(self.path)
-        self.plan = trace(self.file, self.n_ctx)
+        self.plan = Weights(self.weights).place(trace(self.file, self.n_ctx))
         if self.plan.pooling or not self.plan.causal:
             raise RequestError(f"this {self.plan.config.arch} model does not generate, which is what bench measures")
         self.backend = CpuBackend(self.plan, self.n_ctx, self.threads, self.kv_type, self.n_batch, 1)

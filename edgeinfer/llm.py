@@ -24,6 +24,7 @@ from edgeinfer.plan import Plan, stated_pooling, trace
 from edgeinfer.sampling import SamplingParams, check, stated
 from edgeinfer.tokenizer import Tokenizer
 from edgeinfer.verbs.rows import POOLINGS
+from edgeinfer.weights import Weights
 
 BACKENDS = ("cpu", "reference")
 SEQUENCES = 4  # requests that run at once, and conversations whose KV is kept
@@ -55,6 +56,7 @@ class LLM:
         n_batch: int = 512,
         override: Mapping[str, object] | None = None,
         deterministic: bool = False,
+        weights: str = "mmap",
     ) -> None:
         """Load `model`: the path of a GGUF file or Hugging Face folder, or a name of the catalog, which is then pulled.
 
@@ -66,11 +68,14 @@ class LLM:
         backend).  backend: "cpu", or "reference" for plain numpy.  n_batch: tokens of a prompt that are read in one
         step.  override: metadata that counts instead of what the file says, by GGUF's keys.  deterministic: logits of a
         token depend on the tokens before it alone, not by one bit on how these were read in steps, nor on other
-        requests or threads; a third slower.
+        requests or threads; a third slower.  weights: "mmap", read from the file's pages; "huge", copied into huge
+        pages, which are read faster but not shared between processes; "auto", copied where a quarter of the memory
+        available holds them.  The reference backend does without.
 
         FormatError, UnsupportedError: the file.  RequestError: an argument.  BackendError: not enough memory.
         """
-        check_options(n_ctx, n_threads, kv_type, backend, n_batch)
+        check_options(n_ctx, n_threads, kv_type, backend, n_batch, weights)
+        self.weights = Weights(weights if backend == "cpu" else "mmap")
         self.kv_type = kv_type if backend == "cpu" else "f32"
         self.path = os.fspath(catalog.resolve(model))
         self._file = files.open(self.path, override)
@@ -96,6 +101,7 @@ class LLM:
         """Where rows are pooled a text is read in one step, so that this may be as long as the context."""
         n_batch, sequences = (self.n_ctx, embedding.TEXTS) if plan.pooling else (self.n_batch, SEQUENCES)
         memory.check(plan, self.kv_type, self.n_ctx, n_batch)
+        plan = self.weights.place(plan)
         if self._backend_name == "reference":
             from edgeinfer.reference import ReferenceBackend
 
@@ -338,8 +344,10 @@ def check_options(
     kv_type: str = "f16",
     backend: str = "cpu",
     n_batch: int = 512,
+    weights: str = "mmap",
 ) -> None:
     """RequestError for arguments of `LLM` that are impossible with every model."""
+    Weights(weights)
     if backend not in BACKENDS:
         raise RequestError(f"backend is {backend!r}; must be one of {', '.join(BACKENDS)}")
     if backend == "cpu":

@@ -29,7 +29,7 @@ def available_memory() -> int:
 
 def _physical(threads: Collection[int]) -> int:
     """Cores that these hardware threads belong to."""
-    cores = {tuple(_lines(TOPOLOGY / f"cpu{thread}" / "topology" / "thread_siblings_list")) for thread in threads}
+    cores = {tuple(lines(TOPOLOGY / f"cpu{thread}" / "topology" / "thread_siblings_list")) for thread in threads}
     if () not in cores:
         return len(cores)
     import psutil  # takes 20 ms to import, which a start on Linux does without
@@ -39,7 +39,7 @@ def _physical(threads: Collection[int]) -> int:
 
 def _free_memory() -> int:
     """Of the whole machine."""
-    for line in _lines(MEMORY):
+    for line in lines(MEMORY):
         if line.startswith("MemAvailable:"):
             return 1024 * int(line.split()[1])
     import psutil
@@ -49,14 +49,14 @@ def _free_memory() -> int:
 
 def cpu_name() -> str:
     """As Linux or the platform has it, and the architecture."""
-    named = [line.partition(":")[2].strip() for line in _lines(CPUS) if line.startswith(("model name", "Model"))]
+    named = [line.partition(":")[2].strip() for line in lines(CPUS) if line.startswith(("model name", "Model"))]
     return f"{named[0] if named else platform.processor() or 'unknown'} ({platform.machine()})"
 
 
 def caches() -> list[str]:
     """Of the first core, as Linux shows them: `L1 data 48K`, ...; none where the system does not tell."""
     folders = sorted(CACHES.glob("index*"))
-    facts = [[" ".join(_lines(folder / name)) for name in ("level", "type", "size")] for folder in folders]
+    facts = [[" ".join(lines(folder / name)) for name in ("level", "type", "size")] for folder in folders]
     return [f"L{level} {'' if kind == 'Unified' else kind.lower() + ' '}{size}" for level, kind, size in facts if size]
 
 
@@ -96,7 +96,7 @@ def _memory_quotas() -> Iterator[int]:
 
 def _groups(controller: str) -> Iterator[Path]:
     """Folders of the control groups that bound this process, its own first.  A container may see only the topmost."""
-    for line in _lines(MEMBERSHIP):
+    for line in lines(MEMBERSHIP):
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(",") or not controllers:
             root = CGROUPS / controller if controllers else CGROUPS
@@ -105,16 +105,17 @@ def _groups(controller: str) -> Iterator[Path]:
 
 
 def _statistic(path: Path, name: str) -> int:
-    return next((int(line.split()[1]) for line in _lines(path) if line.split()[0] == name), 0)
+    return next((int(line.split()[1]) for line in lines(path) if line.split()[0] == name), 0)
 
 
 def _numbers(path: Path) -> list[int]:
     """The numbers a file begins with; none if there is no such file or no limit ("max")."""
-    words = " ".join(_lines(path)).split()
+    words = " ".join(lines(path)).split()
     return [int(word) for word in words] if words and words[0] != "max" else []
 
 
-def _lines(path: Path) -> list[str]:
+def lines(path: Path) -> list[str]:
+    """Of a file of the system's; none where it cannot be read."""
     try:
         return path.read_text(errors="replace").splitlines()
     except OSError:

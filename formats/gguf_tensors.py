@@ -36,6 +36,10 @@ class Tensor:
         row_bytes = self.type.row_bytes(self.shape[-1])
         return self._file.view(self.offset, self.nbytes).reshape(*self.shape[:-1], row_bytes)
 
+    def moved(self, place: Source, offset: int) -> "Tensor":
+        """The same tensor, whose bytes are now there."""
+        return dataclasses.replace(self, offset=offset, _file=place)
+
     def float32(self) -> np.ndarray:
         """float32 of `shape`, a new array.  UnsupportedError, naming the tensor, if the type is not computable."""
         if not self.type.computable:
