@@ -32,6 +32,15 @@ conformance models whose logits at every position are llama.cpp's (reference bac
 one step, token by token and in odd pieces, and whose 16 greedy tokens are the same. For the encoders, which the
 conformance data lacks, the tests hold numbers of the transformers library.
 
+llama.cpp looks the tanh form of GELU up in a table of float16; here it is exact, as the models' authors have it. That
+table is all that lies between the two in the 20 conformance models that have this GELU: the largest difference of a
+logit is 1.9e-3 to 9.8e-2 as it is and 2e-6 to 7.5e-3 once the reference rounds as the table does (gemma 4.4e-3 and
+3.1e-5, grok 1.9e-3 and 2.2e-6, gpt2 3.1e-3 and 8.8e-5, gemma4 3.4e-2 and 4.1e-3; `benchmarks/gelu_table.py` has them
+all). So *passed* judges the reference with the table's values, at a limit of 1e-2. Judged exact it misses the
+tolerance in one model, gemma4, whose 3.4e-2 are over the 3.0e-2 allowed, as random errors of the same size in GELU
+are, which move its logits by 3.1e-2 to 7.8e-2; rounding only GELU's input or only its output to float16, erf GELU and
+GELU in float64 leave 2.6e-2 to 3.9e-2. The same architecture is held against transformers as well.
+
 """
 Test = Callable[[Op], Any]
 NEEDS: dict[str, Test] = {
