@@ -11,8 +11,9 @@ _U64 = struct.Struct("<Q")
 
 
 def shown(text: str) -> str:
-    """`text` from a file as one printable line for an error: quoted, escaped, cut at 100 characters."""
-    return repr(text if len(text) <= 100 else text[:100] + "...")
+    """`text` from a file as one printable line for an error: quoted, escaped, then cut at 100 characters."""
+    quoted = repr(text[:101])
+    return quoted if len(quoted) <= 102 else f"{quoted[:101]}...{quoted[-1]}"
 
 
 def printable(text: str) -> str:
