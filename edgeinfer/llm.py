@@ -79,6 +79,8 @@ class LLM:
         self.kv_type = kv_type if backend == "cpu" else "f32"
         self.path = os.fspath(catalog.resolve(model))
         self._file = files.open(self.path, override)
+        if self._file.size < machine.available_memory() // 2:  # while the rest of the load goes on
+            threading.Thread(target=self._file.populate, name="edgeinfer-pages", daemon=True).start()
         plan = trace(self._file)
         self._threads = tune.Threads(n_threads, n_threads) if n_threads else tune.kept(plan)
         self.n_threads = max(self._threads.decode, self._threads.prefill)

@@ -127,6 +127,12 @@ class GgufFile:
             for file in self._files:
                 file.check()
 
+    def populate(self) -> None:
+        """See `Mapped.populate`; of a file that is not mapped there is nothing to have before it is looked at."""
+        for file in self._files:
+            if isinstance(file, Mapped):
+                file.populate()
+
     def naming(self) -> contextlib.AbstractContextManager[None]:
         """Has errors raised inside begin with the file's path."""
         return _naming(self.path)

@@ -1,5 +1,8 @@
 """The KV cache's book-keeping: blocks in use, rings, and what a rollback may keep."""
 
+import os
+import sys
+
 import numpy as np
 import pytest
 
@@ -209,3 +212,20 @@ def test_a_cut_ring_knows_how_far_it_had_come():
     kept = [n for n in range(1, reached) if cache.groups[8].keeps(0, n)]
     assert cache.cut(0, kept[-1]) == kept[-1] and cache.cut(0, kept[0]) == kept[0]
     assert cache.cut(0, kept[0] - 1) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_token_takes_small_pages():
+    """However large a pool is, and whoever asks for huge pages."""
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    cache = KVCache([Layer(n, 0, 1, 64, 64) for n in range(16)], 1 << 15, 512, 1, "f16")
+    before = resident()
+    for pool in cache.pools.values():
+        assert len(pool) == 8 << 20
+        assert not pool[:4096].any()
+        pool[5 << 20 : (5 << 20) + 4096] = 1
+    assert resident() - before < 16 << 20

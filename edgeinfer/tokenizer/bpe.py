@@ -3,6 +3,7 @@
 Source: https://github.com/openai/gpt-2/blob/master/src/encoder.py."""
 
 import contextlib
+import functools
 import gc
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from tokenizers.models import BPE
 
 from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.tokenizer.byte_alphabet import CHARACTERS, from_alphabet
+from edgeinfer.tokenizer.parts import ForText
 from edgeinfer.tokenizer.pretokenizers import PreTokenizer
 from edgeinfer.tokenizer.utf8 import repaired
 from edgeinfer.tokenizer.vocabulary import Vocabulary
@@ -30,10 +32,10 @@ class Bpe:
     def __init__(self, file: GgufFile, vocabulary: Vocabulary, pre: PreTokenizer) -> None:
         self.add_bos, self.drops_blanks = pre.add_bos, pre.drops_blanks
         self._unknown = len(vocabulary.pieces)
-        self._tokenizer = Tokenizer(make_merger(file, vocabulary, ignore_merges=pre.whole_words))
+        self._mergers = mergers(file, vocabulary, ignore_merges=pre.whole_words)
         steps = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in pre.expressions]
         bytes_to_alphabet = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*steps, bytes_to_alphabet])
+        self._words = pre_tokenizers.Sequence([*steps, bytes_to_alphabet])
 
     def encode(self, raw: bytes, exact: bool) -> list[int]:
         """Ids of `raw`.  Broken UTF-8 keeps its bytes if `exact`, and otherwise is read as llama.cpp does: as U+FFFD.
@@ -42,36 +44,73 @@ class Bpe:
             text = raw.decode()
         except UnicodeDecodeError:
             if exact:
-                return self._encode_bytes(raw)
+                return self._known(self._encode_bytes(raw))
             text = repaired(raw)
-        return self._known(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return self._known(self._encode(text))
 
     def piece_bytes(self, piece: bytes) -> bytes:
         return from_alphabet(piece.decode("utf-8", "surrogateescape"))
 
+    def _encode(self, text: str) -> list[int]:
+        tokenizer = Tokenizer(self._mergers.model(self._words_of(text)))
+        tokenizer.pre_tokenizer = self._words
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def _words_of(self, text: str) -> Iterator[str]:
+        for word, _ in self._words.pre_tokenize_str(text):
+            yield word
+
     def _encode_bytes(self, raw: bytes) -> list[int]:
         """Words are cut as if each broken byte were U+FFFD, but made of the true bytes."""
         text = raw.decode("utf-8", "surrogateescape")
-        ids: list[int] = []
-        for _, (start, end) in self._tokenizer.pre_tokenizer.pre_tokenize_str(_SURROGATE.sub("\ufffd", text)):
-            word = "".join(CHARACTERS[byte] for byte in text[start:end].encode("utf-8", "surrogateescape"))
-            ids += [token.id for token in self._tokenizer.model.tokenize(word)]
-        return self._known(ids)
+        places = [place for _, place in self._words.pre_tokenize_str(_SURROGATE.sub("\ufffd", text))]
+        parts = [text[start:end].encode("utf-8", "surrogateescape") for start, end in places]
+        words = ["".join(CHARACTERS[byte] for byte in part) for part in parts]
+        merger = self._mergers.model(words)
+        return [token.id for word in words for token in merger.tokenize(word)]
 
     def _known(self, ids: list[int]) -> list[int]:
         return ids if self._unknown not in ids else [id for id in ids if id != self._unknown]
 
 
-def make_merger(file: GgufFile, vocabulary: Vocabulary, **options: bool) -> BPE:
-    """What merges the characters of a word by the file's pairs; characters without a piece get the number of pieces.
+def mergers(file: GgufFile, vocabulary: Vocabulary, **options: bool) -> ForText[BPE]:
+    """What merges the characters of words by the file's pairs; characters without a piece get the number of pieces.
 
-    Pairs of which a part or the result is no piece lead to none: they are left out.  The library says so if there are
-    any, but dies of pairs that are longer than all pieces; to look at each is a sixth of the start of a small model."""
+    Pairs of which a part or the result is no piece lead to none: they are left out."""
+    lines = _lines(file)
+
+    @functools.lru_cache(maxsize=1)
+    def ranks() -> dict[bytes, int]:
+        pairs = lines.tobytes().split(b"\0")[1:]
+        return dict(zip(pairs, range(len(pairs)), strict=True))
+
+    def of_parts(parts: set[str]) -> BPE:
+        ids = vocabulary.ids
+        pieces = {part: ids[raw] for part in parts if (raw := part.encode()) in ids}
+        halves = [(piece[:cut], piece[cut:]) for piece in pieces for cut in range(1, len(piece))]
+        known = [(left, right) for left, right in halves if left in pieces and right in pieces]
+        ranked = [(ranks()[raw], pair) for pair in known if (raw := " ".join(pair).encode()) in ranks()]
+        pieces[_UNKNOWN] = len(vocabulary.pieces)
+        return BPE(pieces, [pair for _, pair in sorted(ranked)], unk_token=_UNKNOWN, **options)
+
+    def of_all() -> BPE:
+        ranks.cache_clear()
+        return _whole(vocabulary, lines, **options)
+
+    return ForText(vocabulary.longest, len(vocabulary.pieces), of_parts, of_all)
+
+
+def _whole(vocabulary: Vocabulary, lines: np.ndarray, **options: bool) -> BPE:
+    """All pieces and pairs.
+
+    The library says so if there are pairs that lead to no piece, but dies of those that are longer than all pieces; to
+    look at each takes as long as all else."""
     texts = [piece.decode("utf-8", "replace") for piece in vocabulary.pieces]
     pieces = dict(zip(texts, range(len(texts)), strict=True))
     pieces[_UNKNOWN] = len(texts)
     with _no_collection():
-        pairs, longest = _pairs(file)
+        pairs, longest = _pairs(lines)
         if longest <= vocabulary.longest:
             try:
                 return BPE(pieces, pairs, unk_token=_UNKNOWN, **options)
@@ -93,17 +132,20 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _pairs(file: GgufFile) -> tuple[list[tuple[str, str]], int]:
-    """The two texts of each line of the merges, and how many bytes the longest two have together.
-
-    Lines that are not two texts with a blank between them are left out."""
+def _lines(file: GgufFile) -> np.ndarray:
+    """uint8: a zero and two texts with a blank between them for each of the merges.  Others are left out."""
     text = file.joined("tokenizer.ggml.merges", 0)
     marks = np.flatnonzero((text == 0) | (text == _BLANK))
-    if (text[marks[::2]] != 0).any() or (text[marks[1::2]] != _BLANK).any() or len(marks) % 2:
-        lines = [line for line in file.strings("tokenizer.ggml.merges") if line.count(b" ") == 1 and b"\0" not in line]
-        text = np.frombuffer(b"\0".join([b"", *lines]), np.uint8)
-        marks = np.flatnonzero((text == 0) | (text == _BLANK))
-    if not len(marks):
+    if (text[marks[::2]] == 0).all() and (text[marks[1::2]] == _BLANK).all() and len(marks) % 2 == 0:
+        return text
+    lines = [line for line in file.strings("tokenizer.ggml.merges") if line.count(b" ") == 1 and b"\0" not in line]
+    return np.frombuffer(b"\0".join([b"", *lines]), np.uint8)
+
+
+def _pairs(lines: np.ndarray) -> tuple[list[tuple[str, str]], int]:
+    """The two texts of each line, and how many bytes the longest two have together."""
+    starts = np.flatnonzero(lines == 0)
+    if not len(starts):
         return [], 0
-    parts = iter(text[1:].tobytes().decode("utf-8", "replace").replace("\0", " ").split(" "))
-    return list(zip(parts, parts, strict=True)), int(np.diff(np.append(marks, len(text))[::2]).max()) - 2
+    parts = iter(lines[1:].tobytes().decode("utf-8", "replace").replace("\0", " ").split(" "))
+    return list(zip(parts, parts, strict=True)), int(np.diff(np.append(starts, len(lines))).max()) - 2

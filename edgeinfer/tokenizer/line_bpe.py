@@ -5,7 +5,7 @@ Source: the files of Gemma 4 and https://arxiv.org/abs/1508.07909."""
 import re
 
 from edgeinfer.formats.gguf import GgufFile
-from edgeinfer.tokenizer.bpe import make_merger
+from edgeinfer.tokenizer.bpe import mergers
 from edgeinfer.tokenizer.utf8 import repaired
 from edgeinfer.tokenizer.vocabulary import BLANK, Vocabulary, byte_ids
 
@@ -24,7 +24,7 @@ class LineBpe:
         self._bytes = byte_ids(vocabulary)
         self._unknown = len(vocabulary.pieces)
         self._breaks = {piece.decode(): id for piece, id in vocabulary.ids.items() if not piece.strip(b"\n")}
-        self._merger = make_merger(file, vocabulary)
+        self._mergers = mergers(file, vocabulary)
 
     def encode(self, raw: bytes, exact: bool) -> list[int]:
         """Ids of `raw`.  Broken UTF-8 keeps its bytes if `exact`, and otherwise is read as llama.cpp does: as U+FFFD.
@@ -51,7 +51,7 @@ class LineBpe:
     def _merged(self, part: str) -> list[int]:
         ids = []
         raw = part.encode()
-        for token in self._merger.tokenize(part):
+        for token in self._mergers.model([part]).tokenize(part):
             start, end = token.offsets  # bytes
             ids += [token.id] if token.id != self._unknown else self._byte_pieces(raw[start:end])
         return ids

@@ -11,7 +11,7 @@ import sentencepiece
 
 from edgeinfer.errors import FormatError
 from edgeinfer.formats.gguf import GgufFile
-from edgeinfer.tokenizer.vocabulary import PieceType, Vocabulary
+from edgeinfer.tokenizer.vocabulary import PieceType
 
 UNIGRAM, BPE = 1, 2  # model_type
 _UNKNOWN = b"\xff unknown"  # what no piece fits; not UTF-8, so it is in no text
@@ -45,38 +45,47 @@ class Normalizer:
         return _field(b"\x12", self.charsmap) + b"\x18%c\x20%c\x28\x01" % (self.add_prefix, self.merge_blanks)
 
 
-def make_processor(
-    file: GgufFile, vocabulary: Vocabulary, kind: int, normalizer: Normalizer, byte_pieces: Sequence[int] = ()
-) -> sentencepiece.SentencePieceProcessor:
-    """A processor that gives the file's ids, and their number where no piece fits.
+def scores(file: GgufFile, count: int) -> np.ndarray:
+    """The scores of `count` pieces; FormatError where there are others."""
+    found = file.array("tokenizer.ggml.scores", float, None)
+    if found is None:
+        return np.zeros(count, np.float32)
+    if len(found) != count:
+        raise FormatError(f"tokenizer.ggml.scores has {len(found)} values for {count} tokens")
+    return np.array(found)
 
-    `kind` is UNIGRAM or BPE; `byte_pieces` are the ids of the 256 bytes, if text without a piece becomes bytes.
-    FormatError for scores or pieces that do not fit."""
-    count = len(vocabulary.pieces)
-    scores = file.array("tokenizer.ggml.scores", float, None)
-    if scores is None:
-        scores = np.zeros(count, np.float32)
-    if len(scores) != count:
-        raise FormatError(f"tokenizer.ggml.scores has {len(scores)} values for {count} tokens")
+
+def make_processor(
+    pieces: list[bytes],
+    scores: np.ndarray,
+    types: np.ndarray,
+    kind: int,
+    normalizer: Normalizer,
+    byte_pieces: Sequence[int] = (),
+) -> sentencepiece.SentencePieceProcessor:
+    """A processor that gives the places of pieces, and their number where none fits.
+
+    `types` are of PieceType; `kind` is UNIGRAM or BPE; `byte_pieces` are the places of the 256 bytes, if text without a
+    piece becomes bytes.  FormatError for pieces that do not fit."""
     trainer = b"\x18%c\x98\x02%c" % (kind, len(byte_pieces) > 0)
     specs = _field(b"\x12", trainer) + _field(b"\x1a", normalizer.serialised())
-    scores, types = np.append(scores, 0), np.append(_types(vocabulary, byte_pieces), PieceType.UNKNOWN)
+    scores, types = np.append(scores, 0), np.append(_types(types, byte_pieces), PieceType.UNKNOWN)
     processor = sentencepiece.SentencePieceProcessor()
     # of a lone zero byte the library would tell the user, all else that it does not take it refuses
-    pieces = _distinct(vocabulary) if b"\0" in vocabulary.pieces else vocabulary.pieces
+    given = _distinct(pieces) if b"\0" in pieces else pieces
     try:
         try:
-            processor.LoadFromSerializedProto(_pieces([*pieces, _UNKNOWN], scores, types) + specs)
+            processor.LoadFromSerializedProto(_pieces([*given, _UNKNOWN], scores, types) + specs)
         except RuntimeError:
-            processor.LoadFromSerializedProto(_pieces([*_distinct(vocabulary), _UNKNOWN], scores, types) + specs)
+            processor.LoadFromSerializedProto(_pieces([*_distinct(pieces), _UNKNOWN], scores, types) + specs)
     except (RuntimeError, UnicodeDecodeError) as error:  # the latter where the library quotes a piece that is no text
         raise FormatError(f"sentencepiece refuses the vocabulary: {' '.join(str(error).split())}") from None
     return processor
 
 
-def _types(vocabulary: Vocabulary, byte_pieces: Sequence[int]) -> np.ndarray:
+def _types(types: np.ndarray, byte_pieces: Sequence[int]) -> np.ndarray:
     """The types as the library should take them: it leaves unused pieces out of texts, llama.cpp does not."""
-    types = vocabulary.types.copy()
+    types = types.copy()
     types[(types == PieceType.USER_DEFINED) | (types == PieceType.UNUSED)] = PieceType.NORMAL
     types[(types == PieceType.UNKNOWN) | (types == PieceType.BYTE)] = PieceType.CONTROL
     types[list(byte_pieces)] = PieceType.BYTE
@@ -110,11 +119,11 @@ def _field(tag: bytes, content: bytes) -> bytes:
     return tag + _varint(np.array([len(content)])).tobytes() + content
 
 
-def _distinct(vocabulary: Vocabulary) -> list[bytes]:
+def _distinct(pieces: list[bytes]) -> list[bytes]:
     """The pieces as the library wants them: empty ones, those with a zero byte, and all but the last of equal ones get
     texts that no input holds."""
-    ids = vocabulary.ids
+    places = dict(zip(pieces, range(len(pieces)), strict=True))
     return [
-        b"\xff%d" % id if not piece or b"\0" in piece or ids[piece] != id else piece
-        for id, piece in enumerate(vocabulary.pieces)
+        b"\xff%d" % place if not piece or b"\0" in piece or places[piece] != place else piece
+        for place, piece in enumerate(pieces)
     ]

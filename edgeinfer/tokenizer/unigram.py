@@ -6,7 +6,7 @@ import numpy as np
 
 from edgeinfer.errors import FormatError
 from edgeinfer.formats.gguf import GgufFile
-from edgeinfer.tokenizer.sentencepiece_model import UNIGRAM, Normalizer, make_processor
+from edgeinfer.tokenizer.sentencepiece_model import UNIGRAM, Normalizer, make_processor, scores
 from edgeinfer.tokenizer.vocabulary import BLANK, Vocabulary
 
 
@@ -23,8 +23,9 @@ class Unigram:
             merge_blanks=file.get("tokenizer.ggml.remove_extra_whitespaces", bool, False),
             charsmap=_charsmap(file),
         )
-        self._processor = make_processor(file, vocabulary, UNIGRAM, normalizer)
         self._own_unknown = len(vocabulary.pieces)
+        own = scores(file, self._own_unknown)
+        self._processor = make_processor(vocabulary.pieces, own, vocabulary.types, UNIGRAM, normalizer)
         self._unknown = [] if vocabulary.unknown_id is None else [vocabulary.unknown_id]
 
     def encode(self, raw: bytes, exact: bool) -> list[int]:

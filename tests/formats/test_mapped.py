@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -93,3 +95,33 @@ def test_pipe_is_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(FormatError, match="not a regular file"):
         Mapped(str(tmp_path / "pipe"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's madvise")
+def test_populate_maps_every_page(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(1 << 24))
+    file = Mapped(str(tmp_path / "file"))
+    if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (5, 14):
+        file.populate()
+        return
+    assert resident(tmp_path / "file") == 0
+    file.populate()
+    assert resident(tmp_path / "file") == 1 << 24
+
+
+def test_populate_of_a_file_cut_short_or_closed_does_nothing(path):
+    file = Mapped(path)
+    os.truncate(path, 0)
+    file.populate()
+    file.close()
+    file.populate()
+
+
+def resident(path):
+    """Bytes of the file that are mapped into this process just now."""
+    with open("/proc/self/smaps") as maps:
+        lines = iter(maps.read().splitlines())
+    for line in lines:
+        if line.endswith(str(path)):
+            return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))
+    return 0
