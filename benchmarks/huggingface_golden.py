@@ -1,4 +1,4 @@
-"""Writes tests/huggingface/golden: logits of small random models of every class, by Hugging Face's transformers.
+"""Writes tests/huggingface/golden: what small random models of every class give, by Hugging Face's transformers.
 
     python benchmarks/huggingface_golden.py [CASE ...]
 
@@ -428,6 +428,26 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
         },
     ),
 }
+BERT = {"num_key_value_heads": None, "type_vocab_size": 2, "num_labels": 1, "layer_norm_eps": 1e-5}
+ROBERTA = {**BERT, "type_vocab_size": 1, "pad_token_id": 4}  # not among the ids
+DISTILLED = {**OWN, "dim": 32, "hidden_dim": 48, "n_heads": 4, "n_layers": 2, "num_labels": 1}
+MODERN = {
+    **{"num_key_value_heads": None, "num_hidden_layers": 4, "local_attention": 8},
+    **{"num_labels": 1, "classifier_pooling": "mean"},
+}
+ENCODERS: dict[str, tuple[str, dict[str, object]]] = {
+    "bert": ("BertModel", BERT),
+    "bert-ranks": ("BertForSequenceClassification", BERT),
+    "distilbert": ("DistilBertModel", DISTILLED),
+    "distilbert-ranks": ("DistilBertForSequenceClassification", DISTILLED),
+    "roberta": ("RobertaModel", ROBERTA),
+    "roberta-ranks": ("RobertaForSequenceClassification", ROBERTA),
+    "xlm_roberta": ("XLMRobertaModel", ROBERTA),
+    "xlm_roberta-ranks": ("XLMRobertaForSequenceClassification", ROBERTA),
+    "modernbert": ("ModernBertModel", MODERN),
+    "modernbert-ranks": ("ModernBertForSequenceClassification", MODERN),
+    "qwen3-ranks": ("Qwen3ForSequenceClassification", {"head_dim": 16, "num_labels": 1}),
+}
 
 
 def sample_deviation(x: torch.Tensor, dim: int, keepdim: bool, unbiased: bool) -> torch.Tensor:
@@ -436,7 +456,7 @@ def sample_deviation(x: torch.Tensor, dim: int, keepdim: bool, unbiased: bool) -
 
 
 def make(name: str) -> None:
-    wanted, changes = CASES[name]
+    wanted, changes = {**CASES, **ENCODERS}[name]
     settings = {key: value for key, value in {**BASE, **changes}.items() if value is not None or key not in LEFT_OUT}
     if wanted.islower():  # by the type of its config, where transformers has another class for it
         config, model_class = transformers.AutoConfig.for_model(wanted, **settings), transformers.AutoModelForCausalLM
@@ -463,6 +483,9 @@ def make(name: str) -> None:
         golden.write_safetensors(path, tensors)
         model = model_class.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
         saved = json.loads(pathlib.Path(folder, "config.json").read_text())
+    if name in ENCODERS:
+        keep(name, saved, shapes, **encoded(model))
+        return
     if wanted == "Llama4ForConditionalGeneration":  # which fails without a picture
         model = model.language_model
     with torch.no_grad(), mock.patch.object(torch, "std", sample_deviation):
@@ -471,14 +494,26 @@ def make(name: str) -> None:
     saved["architectures"] = [STATED.get(name, wanted)]
     if name.endswith("mxfp4"):
         saved["quantization_config"] = {"quant_method": "mxfp4"}
-    saved = {key: value for key, value in saved.items() if key not in ("transformers_version", "dtype")}
-    np.savez_compressed(
-        golden.FOLDER / f"{name}.npz", config=json.dumps(saved), shapes=json.dumps(shapes), logits=logits
-    )
-    print(f"{name}: deviation of logits {logits.std():.2f}")
+    keep(name, saved, shapes, logits=logits)
+
+
+@torch.no_grad()
+def encoded(model: torch.nn.Module) -> dict[str, np.ndarray]:
+    """The last row of each token, and the score where the model gives one."""
+    ids = torch.tensor([golden.IDS])
+    rows = {"rows": model.base_model(ids).last_hidden_state[0].numpy()}
+    return rows | ({"score": model(ids).logits[0].numpy()} if "SequenceClassification" in type(model).__name__ else {})
+
+
+def keep(name: str, config: dict[str, object], shapes: dict[str, tuple[int, ...]], **numbers: np.ndarray) -> None:
+    config = {key: value for key, value in config.items() if key not in ("transformers_version", "dtype")}
+    folder = golden.ENCODERS if name in ENCODERS else golden.FOLDER
+    folder.mkdir(exist_ok=True)
+    np.savez_compressed(folder / f"{name}.npz", config=json.dumps(config), shapes=json.dumps(shapes), **numbers)
+    print(name, *(f"{kind}: deviation {x.std():.2f}" for kind, x in numbers.items()))
 
 
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
-    for case in sys.argv[1:] or CASES:
+    for case in sys.argv[1:] or [*CASES, *ENCODERS]:
         make(case)

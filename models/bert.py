@@ -10,9 +10,7 @@ from edgeinfer.verbs.attention import BOTH_WAYS
 
 def forward(b: Builder) -> Value:
     c = b.config
-    x = b.add(b.embed(), b.positions("position_embd"))
-    x = b.add(x, b.segments("token_types")) if b.has("token_types") else x
-    x = b.layer_norm(x, "token_embd_norm")
+    x = b.typed_embedding(positions=True)
     for layer in b.layers():
         h = b.attend(*b.qkv(x), layer, scores=BOTH_WAYS)
         x = b.layer_norm(b.add(x, b.linear(h, "attn_output", c.dim)), "attn_output_norm")
@@ -21,8 +19,9 @@ def forward(b: Builder) -> Value:
 
 
 def rank(b: Builder, rows: Value) -> Value:
-    """BERT's pooler, or RoBERTa's dense layer, where the file has it, and a score of its output."""
+    """BERT's pooler, RoBERTa's or DistilBERT's dense layer, where the file has it, and a score of its output."""
     row = b.pool(rows, "cls")
     if b.has("cls"):
-        row = b.activate(b.linear(row, "cls", row.width), "tanh")
+        act = b.keys.choice("classifier.activation", "tanh", ("tanh", "relu"))
+        row = b.activate(b.linear(row, "cls", row.width), act)
     return b.linear(row, "cls.output", 1)

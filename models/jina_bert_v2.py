@@ -11,7 +11,7 @@ ALIBI = Scores(max_bias=8.0, causal=False)
 
 def forward(b: Builder) -> Value:
     c = b.config
-    x = b.layer_norm(b.add(b.embed(), b.segments("token_types")), "token_embd_norm")
+    x = b.typed_embedding()
     for layer in b.layers():
         q, k, v = b.qkv(x)
         if b.has("attn_q_norm"):

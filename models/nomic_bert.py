@@ -10,8 +10,7 @@ from edgeinfer.verbs.attention import BOTH_WAYS
 def forward(b: Builder) -> Value:
     c = b.config
     rope = b.model_rope("halves")
-    x = b.add(b.embed(), b.segments("token_types")) if b.has("token_types") else b.embed()
-    x = b.layer_norm(x, "token_embd_norm")
+    x = b.typed_embedding()
     for layer in b.layers():
         q, k, v = b.qkv(x)
         h = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer, scores=BOTH_WAYS)

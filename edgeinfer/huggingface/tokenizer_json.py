@@ -36,6 +36,8 @@ def read(file: dict[str, Any], arch: str) -> Pieces:
         )
         pieces = _byte_level(file, model, arch) if byte_level else _sentencepiece(file, model, arch)
     elif kind == "WordPiece":
+        if any(step.get("lowercase") is False for step in _steps(file.get("normalizer"))):
+            raise UnsupportedError("tokenizer.json keeps capital letters, which GGUF's WordPiece does not")
         pieces = _wordpiece(model, special)
     elif kind == "Unigram":
         pieces = _unigram(file, model)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from edgeinfer.config import MAX_CONTEXT, MAX_HEADS, MAX_LAYERS
-from edgeinfer.errors import FormatError
+from edgeinfer.errors import FormatError, UnsupportedError
 from edgeinfer.huggingface import rope
 from edgeinfer.huggingface.writer import Writer
 
@@ -32,9 +32,12 @@ SANDWICH = {  # a norm before and one after each branch
 }
 EXPERTS = {f"{name}_exps": f"mlp.experts.{{}}.{name.removeprefix('ffn_')}_proj" for name in MLP}
 
+RANK = 4  # in GGUF's key pooling_type: a score of a pair of texts
+
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_DIM = ("hidden_size", "n_embd", "n_embed", "d_model")
+_DIM = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
 _HEADS = ("num_attention_heads", "n_head", "n_heads")
+_FF_DIM = ("intermediate_size", "n_inner", "ffn_hidden_size", "hidden_dim")
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
 _LAYER_EPS = ("layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
 _RMS_EPS = ("rms_norm_eps", "norm_eps", "layer_norm_epsilon")
@@ -82,7 +85,7 @@ def head_dim(w: Writer) -> int:
 
 
 def ff_dim(w: Writer) -> int:
-    return w.config.integer("intermediate_size", "n_inner", "ffn_hidden_size", default=4 * dim(w), least=1)
+    return w.config.integer(*_FF_DIM, default=4 * dim(w), least=1)
 
 
 def head(w: Writer, table: Mapping[str, str] = MODEL) -> None:
@@ -205,8 +208,24 @@ def decay(x: np.ndarray) -> np.ndarray:
     return opposite
 
 
+def both_ways(w: Writer) -> None:
+    """An encoder: every token sees all others; and how many texts its tokens may belong to."""
+    w.key("attention.causal", False)
+    w.pairs["tokenizer.ggml.token_type_count"] = w.config.integer("type_vocab_size", default=1, least=1)
+
+
+def score(w: Writer, source: str) -> np.ndarray:
+    """The matrix at the end of a cross-encoder, which gives one score.  UnsupportedError if it gives several."""
+    matrix = w.take(f"{source}.weight")
+    if len(matrix) != 1:
+        raise UnsupportedError(f"the classifier tells {len(matrix)} labels apart; used are those that give one score")
+    w.key("pooling_type", RANK)
+    return matrix
+
+
 def expect_activation(w: Writer, *known: str) -> None:
     """FormatError where config.json has another activation than GGUF's architecture means."""
-    name = w.config.text("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", default=known[0])
+    names = ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "activation")
+    name = w.config.text(*names, default=known[0])
     if name not in known:
         raise FormatError(f"{w.config.where}: the activation is {name!r}; {w.arch} has {' or '.join(known)}")

@@ -15,7 +15,7 @@ from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.formats.safetensors import Stored
 from edgeinfer.formats.virtual import VirtualFile
-from edgeinfer.huggingface import general, vocabulary
+from edgeinfer.huggingface import general, pooling, vocabulary
 from edgeinfer.huggingface.config import Config
 from edgeinfer.huggingface.folder import Folder
 from edgeinfer.huggingface.writer import Writer
@@ -70,7 +70,7 @@ def _written(folder: Folder, kind: GgmlType | None) -> Writer:
         raise UnsupportedError(f"the weights are quantised ({_method(config)}); get them as BF16, F16 or F32")
     stated = {key: value for key, value in _text_config(config).items() if value is not None}
     tensors = _text_tensors(folder, getattr(family, "PREFIX", ""))
-    w = Writer(family.ARCH, Config({**getattr(family, "DEFAULTS", {}), **stated}), tensors, kind)
+    w = Writer(family.ARCH, classes[0], Config({**getattr(family, "DEFAULTS", {}), **stated}), tensors, kind)
     try:
         family.write(w)
     except (ValueError, IndexError, ArithmeticError, KeyError) as error:
@@ -83,7 +83,7 @@ def _written(folder: Folder, kind: GgmlType | None) -> Writer:
         raise FormatError("the weights have no embedding of tokens")
     if embedding.shape[0] > MAX_WIDTH:
         raise FormatError(f"the embedding has {embedding.shape[0]} tokens, more than {MAX_WIDTH}")
-    w.pairs |= vocabulary.pairs(folder, w.arch, embedding.shape[0])
+    w.pairs = pooling.pairs(folder, w.arch) | w.pairs | vocabulary.pairs(folder, w.arch, embedding.shape[0])
     return w
 
 

@@ -21,7 +21,7 @@ from edgeinfer.huggingface.config import Config
 _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
 _KEPT = (GgmlType.F32, GgmlType.F16, GgmlType.BF16)  # all else becomes float32
 _PRECISE = re.compile(  # small matrices on which much depends: float32 in any file
-    r".*norm\.weight|.*\.bias|(?:ffn_gate_inp|ffn_gate_inp_shexp|position_embd|shortconv\.conv)\.weight"
+    r".*norm\.weight|.*\.bias|(?:ffn_gate_inp|ffn_gate_inp_shexp|position_embd|token_types|shortconv\.conv)\.weight"
     r"|ssm_(?:conv1d\.weight|a|d)|altup_(?:\w+_coef|router)\.weight"
 )
 _IDLE = re.compile(
@@ -32,10 +32,13 @@ _LISTED = 3  # tensors named in an error
 
 class Writer:
     """Sources are named as in the folder, without a tower's prefix; inside `layers` without that of the layer, and what
-    is written there goes to blk.N.  `config` is the text model's part of config.json."""
+    is written there goes to blk.N.  `config` is the text model's part of config.json, `source_class` one of the
+    family's CLASSES."""
 
-    def __init__(self, arch: str, config: Config, sources: Mapping[str, Stored], kind: GgmlType | None) -> None:
-        self.arch = arch
+    def __init__(
+        self, arch: str, source_class: str, config: Config, sources: Mapping[str, Stored], kind: GgmlType | None
+    ) -> None:
+        self.arch, self.source_class = arch, source_class
         self.config = config
         self.pairs: dict[str, Value] = {}
         self.tensors: dict[str, Made | MadeMxfp4] = {}

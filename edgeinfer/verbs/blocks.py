@@ -70,6 +70,14 @@ class Builder(Rows, Attention, Experts, Recurrence):
         base = self.keys.number("rope.freq_base_swa", LOCAL_ROPE_BASE, least=MIN_ROPE_BASE)
         return rope.plain(self.config.rope_dim if dim is None else dim, base, "halves")
 
+    def typed_embedding(self, positions: bool = False) -> Value:
+        """How BERT and its kin begin: the sum of the embeddings of a token, of its position if that is wanted, and of
+        the text of a pair it is in where the file has token_types; normed."""
+        x = self.embed()
+        x = self.add(x, self.positions("position_embd")) if positions else x
+        x = self.add(x, self.segments("token_types")) if self.has("token_types") else x
+        return self.layer_norm(x, "token_embd_norm")
+
     def qkv(self, h: Value) -> tuple[Value, Value, Value]:
         """Q, K and V of `h`, from attn_q, attn_k and attn_v or from attn_qkv that stacks them."""
         c = self.config

@@ -1,13 +1,26 @@
-"""Qwen3: the usual names."""
+"""Qwen3: the usual names; and rerankers, whose score is the logit of "yes" less that of "no"."""
+
+import numpy as np
 
 from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "qwen3"
-CLASSES = ("Qwen3ForCausalLM",)
+CLASSES = ("Qwen3ForCausalLM", "Qwen3ForSequenceClassification")
+RERANK = (  # how a pair is written, by the model card of Qwen3-Reranker
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+    'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web '
+    "search query, retrieve relevant passages that answer the query\n<Query>: {query}\n<Document>: {document}"
+    "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+)
 
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
     usual.lose_window(w)
     usual.decoder(w)
+    if w.has("score.weight"):
+        score = usual.score(w, "score")
+        w.put("cls.output.weight", score, np.zeros_like(score))  # of "no": GGUF's has both rows of the output matrix
+        w.key("classifier.output_labels", ["yes", "no"])
+        w.pairs["tokenizer.chat_template.rerank"] = RERANK

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 FOLDER = pathlib.Path(__file__).with_name("golden")
+ENCODERS = FOLDER / "encoders"
 IDS = [1, 5, 17, 42, 3, 88, 64, 23, 9, 51, 12, 77, 30, 6, 45, 90, 2, 33, 71, 18]
 VOCAB = 96
 Shapes = Mapping[str, tuple[int, ...]]
@@ -84,8 +85,18 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.npz"))
 
 
+def encoders() -> list[str]:
+    return sorted(f"{ENCODERS.name}/{path.stem}" for path in ENCODERS.glob("*.npz"))
+
+
 def load(name: str) -> tuple[dict[str, Any], dict[str, tuple[int, ...]], np.ndarray]:
-    """config.json, the tensors' shapes, and logits f32[ids, vocab]."""
+    """config.json, the tensors' shapes, and logits f32[ids, vocab]; of encoders the last rows f32[ids, dim]."""
     with np.load(FOLDER / f"{name}.npz") as file:
         shapes = {key: tuple(shape) for key, shape in json.loads(str(file["shapes"])).items()}
-        return json.loads(str(file["config"])), shapes, file["logits"]
+        return json.loads(str(file["config"])), shapes, file["rows" if "rows" in file else "logits"]
+
+
+def score(name: str) -> float | None:
+    """What a model made to rank gives for IDS."""
+    with np.load(FOLDER / f"{name}.npz") as file:
+        return float(file["score"][0]) if "score" in file else None

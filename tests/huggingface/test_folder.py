@@ -113,8 +113,8 @@ def test_no_tokenizer(folder):
 
 
 def test_a_class_nobody_knows_is_named_with_the_closest(folder):
-    edit(folder, "config.json", architectures=["Qwen2ForSequenceClassification"])
-    refused(folder, "Qwen2ForSequenceClassification", "Qwen2ForCausalLM", kind=UnsupportedError)
+    edit(folder, "config.json", architectures=["Qwen2ForCausalLanguage"])
+    refused(folder, "Qwen2ForCausalLanguage", "Qwen2ForCausalLM", kind=UnsupportedError)
     edit(folder, "config.json", architectures=[])
     refused(folder, "architectures", kind=FormatError)
 

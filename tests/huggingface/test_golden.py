@@ -1,5 +1,6 @@
 """Every class against transformers: a folder that runs gives the logits that Hugging Face's library gave for it."""
 
+import math
 import warnings
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 
 import edgeinfer
 from edgeinfer import files, plan
+from edgeinfer.backend import Chunk
 from edgeinfer.formats import gguf
 from edgeinfer.huggingface.convert import convert
 from edgeinfer.models import huggingface
+from edgeinfer.reference import ReferenceBackend
 from tests.huggingface import golden
 
 TOLERANCE = 1e-3  # of the deviation of the logits: some activations and epsilons are GGUF's, and not the folders'
@@ -30,10 +33,31 @@ def test_a_folder_gives_the_logits_of_transformers(name, tmp_path):
     assert np.abs(found - expected).max() < TOLERANCE * expected.std()
 
 
-@pytest.mark.parametrize("name", golden.names())
+@pytest.mark.parametrize("name", golden.encoders())
+def test_an_encoder_s_folder_gives_the_rows_and_the_score_of_transformers(name, tmp_path):
+    config, shapes, rows = golden.load(name)
+    assert rows.std() > 0.05
+    expected = {"mean": rows.mean(0), "cls": rows[0], "last": rows[-1]}
+    if (score := golden.score(name)) is not None:
+        assert abs(score) > 0.05
+        expected["rank"] = 1 / (1 + math.exp(-score)) if "qwen3" in name else score
+    with files.open(golden.write_folder(tmp_path / "model", config, shapes)) as file:
+        for pooling, wanted in expected.items():
+            assert np.abs(pooled(file, pooling) - wanted).max() < TOLERANCE * rows.std()
+        assert plan.stated_pooling(file, causal=False) == ("mean" if score is None else "rank")
+
+
+def pooled(file, pooling):
+    traced = plan.trace(file, 32, pooling)
+    backend, out = ReferenceBackend(traced, 32, 32, 1), np.empty((1, traced.width), np.float32)
+    backend.step([Chunk(backend.open(), golden.IDS, 1)], out)
+    return out[0]
+
+
+@pytest.mark.parametrize("name", [*golden.names(), *golden.encoders()])
 def test_what_is_converted_is_what_ran(name, tmp_path):
     config, shapes, _ = golden.load(name)
-    folder = golden.write_folder(tmp_path / name, config, shapes)
+    folder = golden.write_folder(tmp_path / "model", config, shapes)
     convert(folder, tmp_path / "out.gguf")
     with files.open(folder) as one, gguf.open(tmp_path / "out.gguf") as other:
         assert [(key, str(value)) for key, value in one.metadata.items()] == [
@@ -48,7 +72,7 @@ def test_what_is_converted_is_what_ran(name, tmp_path):
 
 
 def test_every_class_has_a_golden_case():
-    stated = {golden.load(name)[0]["architectures"][0] for name in golden.names()}
+    stated = {golden.load(name)[0]["architectures"][0] for name in [*golden.names(), *golden.encoders()]}
     assert stated == set(huggingface.classes())
 
 
