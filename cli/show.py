@@ -40,10 +40,13 @@ def command(
 
 
 def _file(file: "GgufFile") -> dict[str, Any]:
-    """What is stored: name, sizes in bytes and elements, tensors of each type."""
+    """What is stored: name, sizes in bytes and elements, tensors of each type and their bytes."""
     types = collections.Counter(tensor.type.name for tensor in file.tensors.values())
+    sizes: collections.Counter[str] = collections.Counter()
+    for tensor in file.tensors.values():
+        sizes[tensor.type.name] += tensor.nbytes
     elements = sum(math.prod(tensor.shape) for tensor in file.tensors.values())
-    bits = 8 * sum(tensor.nbytes for tensor in file.tensors.values()) / max(elements, 1)
+    bits = 8 * sizes.total() / max(elements, 1)
     return {
         "file": file.path,
         "name": file.get("general.name", str, None),
@@ -51,6 +54,7 @@ def _file(file: "GgufFile") -> dict[str, Any]:
         "parameters": elements,
         "bits_per_weight": round(bits, 2),
         "tensors": dict(types.most_common()),
+        "bytes_by_type": {name: sizes[name] for name, _ in types.most_common()},
         "licence": _licence(file),
     }
 
@@ -143,7 +147,8 @@ def _obstacle(file: "GgufFile", need: dict[str, Any]) -> str:
 
 def _lines(facts: dict[str, Any]) -> dict[str, str]:
     """The facts in words, by what stands before them."""
-    tensors = ", ".join(f"{count} {name}" for name, count in facts["tensors"].items())
+    sizes = facts["bytes_by_type"]
+    tensors = ", ".join(f"{count} {name} ({sizes[name] / 1e6:.1f} MB)" for name, count in facts["tensors"].items())
     lines = {
         "file": f"{facts['file']} ({facts['bytes'] / 1e6:.1f} MB)",
         "name": facts["name"] or "not stated",

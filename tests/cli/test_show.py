@@ -16,7 +16,11 @@ def test_the_facts_of_a_file(edgeinfer, tmp_path):
     with gguf.open(path) as file:
         assert sum(shown["tensors"].values()) == len(file.tensors)
         assert shown["parameters"] == sum(tensor.float32().size for tensor in file.tensors.values())
-    assert shown["tensors"] == {"Q4_0": 15, "F32": 5, "Q8_0": 1}
+        sizes = {
+            name: sum(tensor.nbytes for tensor in file.tensors.values() if tensor.type.name == name)
+            for name in shown["tensors"]
+        }
+    assert shown["tensors"] == {"Q4_0": 15, "F32": 5, "Q8_0": 1} and shown["bytes_by_type"] == sizes
 
 
 def test_a_name_commands_no_terminal(edgeinfer, tmp_path):
@@ -48,7 +52,7 @@ def test_the_facts_in_words(edgeinfer, tmp_path):
     done = edgeinfer("show", path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert lines["architecture"].startswith("llama; layers 1") and lines["tensors"] == "12 F32"
+    assert lines["architecture"].startswith("llama; layers 1") and lines["tensors"] == "12 F32 (2.0 MB)"
     assert lines["context"] == "256 tokens" and lines["licence"] == "not stated"
     assert lines["chat"] == "template  chat, tool results"
     assert "KV in f16" in lines["memory"] and lines["each"].startswith("token     reads 1.7 MB")
