@@ -11,32 +11,41 @@ import time
 
 import llama_cpp as c
 
-model_path, threads, n_ctx, n_batch = sys.argv[1], *map(int, sys.argv[2:])
-silence = c.llama_log_callback(lambda *_: None)
-c.llama_log_set(silence, None)
-model = c.llama_model_load_from_file(model_path.encode(), c.llama_model_default_params())
-settings = c.llama_context_default_params()
-settings.n_ctx, settings.n_batch, settings.n_ubatch = n_ctx, n_batch, n_batch
-settings.n_threads = settings.n_threads_batch = threads
-context = c.llama_init_from_model(model, settings)
-n_vocab = c.llama_vocab_n_tokens(c.llama_model_get_vocab(model))
+
+class Llama:
+    """A model with a context of n_ctx tokens, read in steps of n_batch."""
+
+    def __init__(self, path: str, threads: int, n_ctx: int, n_batch: int) -> None:
+        self._silence = c.llama_log_callback(lambda *_: None)  # has to live as long as it may be called
+        c.llama_log_set(self._silence, None)
+        model = c.llama_model_load_from_file(path.encode(), c.llama_model_default_params())
+        settings = c.llama_context_default_params()
+        settings.n_ctx, settings.n_batch, settings.n_ubatch = n_ctx, n_batch, n_batch
+        settings.n_threads = settings.n_threads_batch = threads
+        self._context = c.llama_init_from_model(model, settings)
+        self._n_vocab = c.llama_vocab_n_tokens(c.llama_model_get_vocab(model))
+        self._n_batch = n_batch
+
+    def seconds(self, prompt: int, gen: int, depth: int) -> float:
+        """What `prompt` tokens, then `gen` one by one take behind `depth` others."""
+        c.llama_memory_clear(c.llama_get_memory(self._context), True)
+        self._read(depth, self._n_batch)
+        start = time.perf_counter()
+        self._read(prompt, self._n_batch)
+        self._read(gen, 1)
+        return time.perf_counter() - start
+
+    def _read(self, count: int, at_once: int) -> None:
+        """Append `count` tokens in steps of `at_once`."""
+        for first in range(0, count, at_once):
+            part = min(at_once, count - first)
+            ids = (ctypes.c_int32 * part)(*[(7919 * (first + i) + 13) % self._n_vocab for i in range(part)])
+            assert c.llama_decode(self._context, c.llama_batch_get_one(ids, part)) == 0
+        c.llama_synchronize(self._context)
 
 
-def read(count, at_once):
-    """Append `count` tokens in steps of `at_once`."""
-    for first in range(0, count, at_once):
-        part = min(at_once, count - first)
-        ids = (ctypes.c_int32 * part)(*[(7919 * (first + i) + 13) % n_vocab for i in range(part)])
-        assert c.llama_decode(context, c.llama_batch_get_one(ids, part)) == 0
-    c.llama_synchronize(context)
-
-
-print("ready", flush=True)
-for line in sys.stdin:
-    prompt, gen, depth = map(int, line.split())
-    c.llama_memory_clear(c.llama_get_memory(context), True)
-    read(depth, n_batch)
-    start = time.perf_counter()
-    read(prompt, n_batch)
-    read(gen, 1)
-    print(time.perf_counter() - start, flush=True)
+if __name__ == "__main__":
+    llama = Llama(sys.argv[1], *map(int, sys.argv[2:]))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(llama.seconds(*map(int, line.split())), flush=True)
