@@ -4,9 +4,10 @@ usage: versus.py MODEL.gguf [MODEL.gguf ...] --peer NAME=PYTHON [--peer ...] [--
 
 NAME is llamacpp, ik or genai (openvino-genai; see peers/), or one of these with anything behind a dash, such as
 ik-avx2; PYTHON is the interpreter of an environment that has it.  All run as processes of their own that wait for
-their turn: decode is 64 single-token steps after 16 tokens, prefill one prompt of 512 tokens.  `share` is the CPU time a turn got over what
-it asked for: below about 0.9 the machine was busy with something else and the figure says little.  --table prints
-lines of a Markdown table as in docs/performance.md.  A peer that cannot load a file, or dies of it, is left out."""
+their turn: decode is 64 single-token steps after 16 tokens, prefill one prompt of 512 tokens.  `share` is the CPU time
+a turn got over what it asked for: below about 0.9 the machine was busy with something else and the figure says little.
+--table prints lines of a Markdown table as in docs/performance.md.  A peer that cannot load a file, or dies of it, is
+left out."""
 
 import argparse
 import json

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
 from edgeinfer import __version__
@@ -21,7 +21,7 @@ from edgeinfer.simd_kernels import cpu
 
 def measure(bench: Bench, test: Test, repetitions: int, warmup: bool, peer: Peer | None) -> list[Row]:
     """The rows of a test: the peer's, if there is one, then ours.  They take turns."""
-    turns = [lambda: bench.run(test)]
+    turns: list[Callable[[], float]] = [lambda: bench.run(test)]
     if peer and not test.rows:
         turns.append(lambda: peer.run(test.prompt, test.gen, test.depth))
     taken: list[list[float]] = [[] for _ in turns]

@@ -117,9 +117,9 @@ def check(params: SamplingParams, n_vocab: int) -> None:
 
 def stated(metadata: Mapping[str, object]) -> dict[str, Any]:
     """What a GGUF file says of sampling, as fields of SamplingParams; a warning instead of a value out of bounds."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, key in _FILE_KEYS.items():
-        value = metadata.get(f"general.sampling.{key}")
+        value: Any = metadata.get(f"general.sampling.{key}")
         try:
             found |= {} if value is None else {name: getattr(SamplingParams(**{name: value}), name)}
         except RequestError as error:

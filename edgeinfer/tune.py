@@ -80,7 +80,7 @@ def choose(seconds: Callable[[int], float], candidates: list[int]) -> int:
     if not first:
         return usual
     best = min(first, key=lambda count: first[count])
-    pairs = []
+    pairs: list[tuple[float, float]] = []
     while len(pairs) < ROUNDS and time.perf_counter() < deadline:
         pairs.append((seconds(usual), seconds(best)))
     wins = sum(there > here * MARGIN for there, here in pairs)

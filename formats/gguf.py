@@ -154,7 +154,7 @@ class GgufFile:
             raise FormatError(f"key {shown(key)} is missing, {wanted} wanted")
         return value
 
-    def _wrong_kind(self, key: str, value: Value, wanted: str) -> FormatError:
+    def _wrong_kind(self, key: str, value: Value | None, wanted: str) -> FormatError:
         return FormatError(f"key {shown(key)} is {value}, {wanted} wanted")
 
     def _join(self, shards: "list[GgufFile]") -> None:

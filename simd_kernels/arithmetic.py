@@ -117,6 +117,10 @@ def unary(formula: Callable[[Emitter, SimpleNamespace, Value], Value]) -> Callab
     return elementwise(UNARY, lambda e, r, v: formula(e, r, v[0]))
 
 
+def activation(act: Formula) -> Callable[..., None]:
+    return unary(lambda e, r, x: act(e, x))
+
+
 def gated(act: Formula) -> Callable[..., None]:
     return elementwise(ELEMENTWISE, lambda e, r, v: act(e, v[0]) * v[1])
 
@@ -129,7 +133,7 @@ KERNELS = {
     "softcap": unary(softcap),
     "activate.xielu": unary(xielu),
     "gated.oss": elementwise(ELEMENTWISE, lambda e, r, v: oss(e, v[0], v[1])),
-    **{f"activate.{name}": unary(lambda e, r, x, act=act: act(e, x)) for name, act in ACTIVATIONS.items()},
+    **{f"activate.{name}": activation(act) for name, act in ACTIVATIONS.items()},
     **{f"gated.{name}": gated(ACTIVATIONS[name]) for name in ("silu", "gelu", "gelu_erf", "relu")},
 }
 

@@ -210,7 +210,7 @@ def host() -> Host:
         if why:
             raise RequestError(f"EDGEINFER_ISA={cap}: {why}")
         return Host(wanted, "set by EDGEINFER_ISA", tuple(sorted(features)))
-    notes = []
+    notes: list[str] = []
     for candidate in (t for t in TIERS if t.machine in ("", machine())):
         why = missing(candidate, features)
         if not why:

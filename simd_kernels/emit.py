@@ -553,7 +553,7 @@ class Emitter:
         n = total.lanes
         if n > self.tier.lanes:
             halves = [[self.part(v, i * v.lanes // 2, v.lanes // 2) for v in (total, codes, x)] for i in range(2)]
-            return self.join(*(self.dot(*half, wide) for half in halves))
+            return self.join(*(self.dot(half[0], half[1], half[2], wide) for half in halves))
         if self.centre(wide):
             codes = codes ^ -128
         if self.tier.name in ("avx512vnni", "avxvnni"):

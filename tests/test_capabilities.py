@@ -10,7 +10,11 @@ CASES = {
     LOOP: ["chat", "system", "history", "tool results"],
     "{% if tools %}{{ tools | tojson }}{% endif %}" + LOOP: ["chat", "system", "history", "tools", "tool results"],
     "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}{{ messages[0].content }}": ["chat"],
-    "{{ messages[-1].content }}{% if not enable_thinking %}<think></think>{% endif %}": ["chat", "tool results", "thinking"],
+    "{{ messages[-1].content }}{% if not enable_thinking %}<think></think>{% endif %}": [
+        "chat",
+        "tool results",
+        "thinking",
+    ],
     "{{ bos_token + messages[-1].content }}": [],
     "{% for": [],
     "": [],

@@ -36,7 +36,7 @@ _CLASSES = {
 
 def make_model(file: GgufFile, vocabulary: Vocabulary, pre: str | None) -> Model:
     """The model of `vocabulary`; `pre` overrides the file's tokenizer.ggml.pre, which only `gpt2` vocabularies have."""
-    kind, arguments = vocabulary.model, []
+    kind, arguments = vocabulary.model, list[object]()
     if kind == "gpt2":
         from edgeinfer.tokenizer.pretokenizers import LINES, pre_tokenizer
 

@@ -121,9 +121,7 @@ def test_bytes_that_are_not_whole_blocks():
 
 @pytest.mark.parametrize("kind", ["I32", 27, "Q8_1", "Q8_K"])
 def test_types_that_are_not_computable(kind):
-    with pytest.raises(
-        UnsupportedError, match=r"\(ggml type \d+\), which cannot be computed with; computable: F32"
-    ):
+    with pytest.raises(UnsupportedError, match=r"\(ggml type \d+\), which cannot be computed with; computable: F32"):
         dequantize(np.zeros(9 * 292 * 8, np.uint8), kind)
 
 

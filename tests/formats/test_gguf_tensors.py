@@ -39,9 +39,7 @@ def test_tensors_are_in_file_order_and_cannot_be_changed(opened):
 
 def test_float32_of_a_type_that_is_not_computable(opened):
     tensor = opened(tensors=[("blk.0.w", (33,), I16, 0)], data=bytes(66)).tensors["blk.0.w"]
-    with pytest.raises(
-        UnsupportedError, match=r"tensor 'blk.0.w' is I16 \(ggml type 25\).*computable: F32 F16 Q4_0"
-    ):
+    with pytest.raises(UnsupportedError, match=r"tensor 'blk.0.w' is I16 \(ggml type 25\).*computable: F32 F16 Q4_0"):
         tensor.float32()
     assert tensor.data.shape == (66,)
 
