@@ -2,7 +2,10 @@
 
 Held elsewhere: truncated files, offsets, dimensions and types in formats/test_gguf_tensors.py; pointers, web pages and
 older formats in formats/test_magic.py; versions and byte order in formats/test_gguf.py; shards in
-formats/test_gguf_shards.py and test_llm.py, as are alignment, leaks, `close` and noise at exit."""
+formats/test_gguf_shards.py and test_llm.py, as are alignment, leaks, `close` and noise at exit.
+
+By choice a tensor that an architecture has no use for is refused and not passed over: what it would add, a bias or a
+norm, would be missing from every answer."""
 
 import os
 import subprocess
