@@ -567,6 +567,26 @@ class Emitter:
             return self._dot_neon(total, codes, x)
         return self._dot_plain(total, self.widen(codes, vec(I32, 4 * n)), self.widen_signed(x, vec(I32, 4 * n)))
 
+    def adds_neighbours(self, largest: int) -> bool:
+        """Whether this tier has instructions for `neighbours` of numbers up to this size."""
+        return self.tier.machine == "aarch64" or (self.tier.machine == "x86_64" and largest < 1 << 15)
+
+    def neighbours(self, x: Value, y: Value) -> Value:
+        """Sums of two neighbouring lanes of `x` and of `y`, i32, of every four lanes those of x, then those of y."""
+        n = x.lanes
+        if n > self.tier.lanes:
+            halves = [[self.part(v, i, n // 2) for v in (x, y)] for i in (0, n // 2)]
+            return self.join(*(self.neighbours(*half) for half in halves))
+        if self.tier.machine == "aarch64":
+            return self.intrinsic("llvm.aarch64.neon.addp.v4i32", x.kind, x, y)
+        pack, add = {
+            4: ("sse2.packssdw.128", "sse2.pmadd.wd"),
+            8: ("avx2.packssdw", "avx2.pmadd.wd"),
+            16: ("avx512.packssdw.512", "avx512.pmaddw.d.512"),
+        }[n]
+        short = self.intrinsic(f"llvm.x86.{pack}", vec(I16, 2 * n), x, y)
+        return self.intrinsic(f"llvm.x86.{add}", x.kind, short, self.const(short.kind, 1))
+
     def _dot_plain(self, total: Value, codes: Value, x: Value) -> Value:
         products = codes * x
         for k in range(4):

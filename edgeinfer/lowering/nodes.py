@@ -16,7 +16,8 @@ from edgeinfer.simd_kernels import layout, record
 
 # Weights a worker claims at a time when there is one token: half its share, as a core may be taken away for a while;
 # but no more than CHUNK_BYTES, and not so little that it is not worth the start of as many streams as `dot` reads.
-CHUNK_BYTES, LEAST_CHUNK_BYTES, CHUNKS = 512 * 1024, 32 * 1024, 2
+# Whole turns of those streams, as what is left over takes a turn of its own.
+CHUNK_BYTES, LEAST_CHUNK_BYTES, CHUNKS, STREAMS = 512 * 1024, 32 * 1024, 2, 8
 
 
 @dataclasses.dataclass
@@ -145,4 +146,5 @@ class Nodes:
     def chunk(self, rows: int, row_bytes: int) -> int:
         """Rows of weights a worker claims at a time."""
         share, least, most = -(-rows // self.threads), LEAST_CHUNK_BYTES // row_bytes, CHUNK_BYTES // row_bytes
-        return max(1, min(max(-(-share // CHUNKS), least), most, share))
+        rows = max(1, min(max(-(-share // CHUNKS), least), most, share))
+        return rows - rows % STREAMS if rows > STREAMS else rows

@@ -68,7 +68,7 @@ class IQ2_XXS(Signed):
 
     w = d * (scale + 1/2) / 4 * grid."""
 
-    name, bytes, offset = "IQ2_XXS", 66, 43
+    name, bytes, largest, offset = "IQ2_XXS", 66, 86, 43
 
     def words(self, e: Emitter, w: Value, which: int) -> Value:
         return e.pick(e.load(w + 2, vec(I32, 16)), range(which, 16, 2))
@@ -86,7 +86,7 @@ class IQ2_XXS(Signed):
 class IQ2_XS(Signed):
     """d f16, words u16[32] of index (9 bits) and signs (7), scales u8[8] (16 nibbles): as IQ2_XXS, groups of 16."""
 
-    name, bytes, group, offset = "IQ2_XS", 74, 16, 43
+    name, bytes, group, largest, offset = "IQ2_XS", 74, 16, 86, 43
 
     def index(self, e: Emitter, w: Value) -> Value:
         return e.load(w + 2, vec(I16, 32)) & 511
@@ -101,7 +101,7 @@ class IQ2_XS(Signed):
 class IQ2_S(Signed):
     """d f16, indices u8[32], signs u8[32], upper bit pairs of the indices u8[8], scales u8[8]: as IQ2_XS."""
 
-    name, bytes, group, offset = "IQ2_S", 82, 16, 43
+    name, bytes, group, largest, offset = "IQ2_S", 82, 16, 86, 43
 
     def index(self, e: Emitter, w: Value) -> Value:
         four = e.pick(e.load(w + 66, vec(I8, 8)), [k // 4 for k in range(32)])
@@ -120,7 +120,7 @@ class IQ3_XXS(Signed):
 
     w = d * (scale + 1/2) / 2 * grid."""
 
-    name, bytes, offset = "IQ3_XXS", 98, 62
+    name, bytes, largest, offset = "IQ3_XXS", 98, 124, 62
 
     def index(self, e: Emitter, w: Value) -> Value:
         return e.load(w + 2, vec(I8, 64))
@@ -137,7 +137,7 @@ class IQ3_S(Signed):
 
     w = d * (2 scale + 1) * grid."""
 
-    name, bytes, offset = "IQ3_S", 110, 15
+    name, bytes, largest, offset = "IQ3_S", 110, 30, 15
 
     def index(self, e: Emitter, w: Value) -> Value:
         top = e.flags(e.load(w + 66, I64))
@@ -156,7 +156,7 @@ class IQ1_S(Quant):
 
     w = d * (2 scale + 1) * (grid + delta), delta = +-1/8; codes are grid + 1."""
 
-    name, block, bytes = "IQ1_S", 256, 50
+    name, block, bytes, largest = "IQ1_S", 256, 50, 2
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         words = e.load(w + 34, vec(I16, 8))
@@ -174,7 +174,7 @@ class IQ1_M(Quant):
 
     w = d * (2 scale + 1) * (grid + delta), delta = +-1/8, groups of 16; codes are 8 (grid + delta) + 9."""
 
-    name, block, bytes, group, offset = "IQ1_M", 256, 56, 16, 9
+    name, block, bytes, group, largest, offset = "IQ1_M", 256, 56, 16, 18, 9
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         two = e.pick(e.load(w + 32, vec(I8, 16)), [k // 2 for k in range(32)])

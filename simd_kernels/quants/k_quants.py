@@ -6,30 +6,61 @@ for each 16 or 32 weights, and are decoded as a vector: 8 or 16 of them at once.
 
 from collections.abc import Sequence
 
-from edgeinfer.simd_kernels.emit import I8, I16, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, Emitter, Value, vec
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, twice
 
-SIGNS = -0x7F7F7F7F7F7F7F80  # the top bit of every byte
+
+def sixteens(e: Emitter, places: list[Value]) -> Value:
+    """16 bytes at each of these addresses behind each other, as i32[4 * places]."""
+    bytes16 = e.join(*(e.load(place, vec(I8, 16)) for place in places))
+    return e.bits(bytes16, vec(I32, 4 * len(places)))
 
 
-def bytes_of(e: Emitter, *words: Value) -> Value:
-    """The bytes of 64-bit words behind each other, signed, as f32[8 * words]."""
-    raw = e.bits(e.join(*(e.bits(word, vec(I64, 1)) for word in words)), vec(I8, 8 * len(words)))
-    return e.to_float(e.widen_signed(raw, vec(I32, raw.lanes)))
+def in_fours(e: Emitter, x: Value, lanes: Sequence[int]) -> Value:
+    """Of every four lanes those in the given order."""
+    return e.pick(x, [first + lane for first in range(0, x.lanes, 4) for lane in lanes])
 
 
-def six_bit(e: Emitter, w: Value) -> tuple[Value, Value]:
-    """The 8 scales and 8 minimums, f32[8] each, packed into d f16, dmin f16 and 12 bytes at `w` by Q4_K and Q5_K.
+def by_fours(e: Emitter, like: Value, numbers: Sequence[int]) -> Value:
+    """Four constants again and again."""
+    return e.const(like.kind, list(numbers) * (like.lanes // 4))
+
+
+def through_memory(e: Emitter, x: Value, count: int) -> list[Value]:
+    """So many equal parts of `x`, stored and loaded again: many shuffles less."""
+    kind = vec(x.kind.element, x.lanes // count)
+    size = x.kind.element.width // 8 * kind.count if x.kind.element != F32 else 4 * kind.count
+    room = e.memory(max(64, size * count))
+    e.store(x, room)
+    e.order()
+    return [e.load(room + size * i, kind) for i in range(count)]
+
+
+def numbers(e: Emitter, x: Value) -> Value:
+    """Unsigned bytes as floats."""
+    return e.to_float(e.widen(x, vec(I32, x.lanes)))
+
+
+def six_bit(e: Emitter, places: list[Value]) -> list[Value]:
+    """The scales and minimums, f32[16] in turn one of each, packed into d f16, dmin f16 and 12 bytes at each of these
+    addresses by Q4_K and Q5_K.
 
     Bytes 0-3: scales 0-3, bytes 4-7: minimums 0-3 (6 bits each; above them the top two bits of number 4-7); bytes
     8-11: low nibbles are the low bits of scales 4-7, high nibbles those of minimums 4-7."""
-    eight, four = e.load(w + 4, I64), e.widen(e.load(w + 12, I32), I64)
-    first = eight & 0x3F3F3F3F3F3F3F3F  # scales and minimums 0-3
-    after = (four & 0x0F0F0F0F) | ((four << 28) & 0x0F0F0F0F00000000) | ((eight >> 2) & 0x3030303030303030)
-    words = e.pick(e.bits(e.join(e.bits(first, vec(I64, 1)), e.bits(after, vec(I64, 1))), vec(I32, 4)), (0, 2, 1, 3))
-    steps = e.to_float(e.widen(e.bits(words, vec(I8, 16)), vec(I32, 16)))
-    both = steps * e.pick(e.half_to_float(e.load(w, vec(I16, 4))), [0] * 8 + [1] * 8)
-    return e.part(both, 0, 8), -e.part(both, 8, 8)
+    words = sixteens(e, places)
+    low, high = in_fours(e, words, (1, 2, 3, 3)), in_fours(e, words, (0, 0, 1, 2))
+    low = low >> by_fours(e, low, (0, 0, 0, 4))
+    steps = low & by_fours(e, low, (0x3F3F3F3F,) * 2 + (0x0F0F0F0F,) * 2)
+    steps = steps | ((high >> 2) & by_fours(e, high, (0, 0, 0x30303030, 0x30303030)))
+    order = [4 * word + byte for word in (0, 2) for byte in range(4)]  # scale, and minimum 4 bytes after
+    lanes = [16 * row + place + also for row in range(len(places)) for place in order for also in (0, 4)]
+    both = e.pick(e.bits(steps, vec(I8, 4 * steps.lanes)), lanes)
+    halves = e.pick(
+        e.bits(words, vec(I16, 2 * words.lanes)), [8 * row + i for row in range(len(places)) for i in (0, 1)]
+    )
+    d = e.half_to_float(halves) * e.const(vec(F32, 2 * len(places)), [1.0, -1.0] * len(places))
+    parts, twos = (through_memory(e, x, len(places)) for x in (both, d))
+    return [numbers(e, part) * e.pick(two, [0, 1] * 8) for part, two in zip(parts, twos, strict=True)]
 
 
 class KQuant(Quant):
@@ -41,12 +72,18 @@ class Q4_K(KQuant):
 
     Bytes 32j..32j+31 of the nibbles hold group 2j low and group 2j+1 high."""
 
-    name, bytes = "Q4_K", 144
+    name, bytes, largest = "Q4_K", 144, 15
 
+    paired = True
     nibbles = 16  # where they begin
 
+    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[tuple[Value, Value]]:
+        pairs = six_bit(e, places)
+        return list(zip(pairs, pairs, strict=True))
+
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        scales, minimums = six_bit(e, w)
+        both = six_bit(e, [w])[0]
+        scales, minimums = (e.pick(both, range(i, 16, 2)) for i in range(2))
         raws = [e.load(w + (self.nibbles + 64 * j), vec(I8, 64)) for j in range(2)]
         return Codes([part & 15 for raw in raws for part in (raw, e.shift(raw, 4))], scales, minimums)
 
@@ -58,7 +95,7 @@ class Q4_K(KQuant):
 class Q5_K(Q4_K):
     """As Q4_K with top bits u8[32] before the nibbles: bit g of byte i is the fifth bit of weight i of group g."""
 
-    name, bytes, nibbles = "Q5_K", 176, 48
+    name, bytes, largest, nibbles = "Q5_K", 176, 31, 48
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         low = super().load(e, w, blocks)
@@ -74,7 +111,7 @@ class Q6_K(KQuant):
     Each half (128 weights) has 64 nibble bytes: weights 0-63 low, 64-127 high; and 32 bytes whose bit pairs 0, 1, 2,
     3 belong to its weights 0-31, 32-63, 64-95, 96-127."""
 
-    name, bytes, group, offset = "Q6_K", 210, 16, 32
+    name, bytes, group, largest, offset = "Q6_K", 210, 16, 63, 32
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         steps = e.widen_signed(e.load(w + 192, vec(I8, 16)), vec(I32, 16))
@@ -93,11 +130,16 @@ class TwoBit(KQuant):
     32p..32p+31."""
 
     group = 16
+    times = (1, 4, 1, 4)  # of bits that are not shifted to their codes' place
     pairs: int  # where the 64 bytes begin
 
     def two_bits(self, e: Emitter, w: Value) -> list[Value]:
         raw = e.load(w + self.pairs, vec(I8, 64))
         return [e.shift(raw, 2 * pair) & 3 for pair in range(4)]
+
+    def factors(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+        raw = e.load(w + self.pairs, vec(I8, 64))
+        return [part & mask for part in (raw, e.shift(raw, 4)) for mask in (3, 12)]
 
     def order(self, blocks: int) -> Sequence[int]:
         """Bit pair by bit pair, of both halves."""
@@ -109,7 +151,7 @@ class Q2_K(TwoBit):
 
     w = d * scale * code - dmin * minimum."""
 
-    name, bytes, pairs = "Q2_K", 84, 16
+    name, bytes, largest, pairs = "Q2_K", 84, 3, 16
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         packed = e.widen(e.load(w, vec(I8, 16)), vec(I32, 16))
@@ -125,19 +167,40 @@ class Q3_K(TwoBit):
     Bit g of top byte i is the third bit of weight 32g + i.  Of the scales, bytes 0-7 hold low bits (nibbles low:
     scales 0-7, high: 8-15) and bytes 8-11 top bits (bit pair p of byte 8 + i: scale 4p + i)."""
 
-    name, bytes, pairs, offset = "Q3_K", 110, 32, 4
+    name, bytes, largest, pairs, offset = "Q3_K", 110, 7, 32, 4
+
+    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[tuple[Value, Value]]:
+        scales = self.decoded(e, places)
+        return list(zip(scales, scales, strict=True))
+
+    def decoded(self, e: Emitter, places: list[Value]) -> list[Value]:
+        """Scales f32[16] of a block at each of these addresses."""
+        count = len(places)
+        words = sixteens(e, [place + 94 for place in places])  # the scales, after two other bytes and before d
+        raw = e.bits(words, vec(I8, 16 * count))
+        low, high = (
+            e.bits(e.pick(raw, [16 * row + 2 + byte for row in range(count) for byte in order]), words.kind)
+            for order in ([*range(8)] * 2, [*range(8, 12)] * 4)
+        )
+        low = (low >> by_fours(e, low, (0, 0, 4, 4))) & 0x0F0F0F0F
+        high = ((high << by_fours(e, high, (4, 2, 0, 0))) >> by_fours(e, high, (0, 0, 0, 2))) & 0x30303030
+        steps = e.bits(low | high, raw.kind) - 32
+        d = e.half_to_float(e.pick(e.bits(words, vec(I16, 8 * count)), [8 * row + 7 for row in range(count)]))
+        parts, ones = (through_memory(e, x, count) for x in (steps, d))
+        signed = (e.to_float(e.widen_signed(part, vec(I32, 16))) for part in parts)
+        return [scale * e.pick(one, [0] * 16) for scale, one in zip(signed, ones, strict=True)]
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        low, four = e.load(w + 96, I64), e.widen(e.load(w + 104, I32), I64)
-        tops = ((four << 4) & 0x30303030) | ((four << 34) & 0x3030303000000000)
-        more = (four & 0x30303030) | ((four << 30) & 0x3030303000000000)
-        words = [(low & 0x0F0F0F0F0F0F0F0F) | tops, ((low >> 4) & 0x0F0F0F0F0F0F0F0F) | more]
-        # 32 is taken off every byte: with the top bit set nothing is borrowed from a neighbour.
-        words = [((word | SIGNS) - 0x2020202020202020) ^ SIGNS for word in words]
-        scales = bytes_of(e, *words) * half(e, w + 108, 16)
+        scales = self.decoded(e, [w])[0]
         top = twice(e, e.load(w, vec(I8, 32)))
         chunks = [code | (e.shift(top, pair - 2, pair + 2) & 4) for pair, code in enumerate(self.two_bits(e, w))]
         return Codes(chunks, scales, scales * -4.0)
+
+    def factors(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+        top = e.shift(twice(e, e.load(w, vec(I8, 32))), 0, 4)  # bit p is of bit pair p
+        low = super().factors(e, w, blocks)
+        moves = ((-2, 4), (-3, 16), (0, 4), (-1, 16))
+        return [code | (e.shift(top, move) & mask) for code, (move, mask) in zip(low, moves, strict=True)]
 
 
 TYPES = (Q2_K(), Q3_K(), Q4_K(), Q5_K(), Q6_K())

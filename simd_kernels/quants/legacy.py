@@ -7,8 +7,8 @@ them.
 
 from collections.abc import Sequence
 
-from edgeinfer.simd_kernels.emit import I8, I32, Emitter, Value, vec
-from edgeinfer.simd_kernels.quants.quant import Codes, Quant, halves, twice
+from edgeinfer.simd_kernels.emit import I8, I16, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.quants.quant import Codes, Quant, halves, strided, twice
 
 
 class Legacy(Quant):
@@ -18,14 +18,21 @@ class Legacy(Quant):
     nibbles = 0  # where the nibbles begin
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
+        codes = self.codes(e, [w + self.bytes * k for k in range(blocks)])
         scales = self.scales(e, w, blocks)
-        minimums = scales * -float(self.offset) if self.offset else halves(e, w + 2, self.bytes, blocks)
-        at = [w + self.bytes * k for k in range(blocks)]
-        return Codes(self.codes(e, at), scales, minimums)
+        if self.paired:
+            return Codes(codes, *(e.pick(scales, range(i, 2 * blocks, 2)) for i in range(2)))
+        return Codes(codes, scales, scales * -float(self.offset))
+
+    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[tuple[Value, Value]]:
+        scales = [self.scales(e, place, blocks) for place in places]
+        return list(zip(scales, scales, strict=True))
 
     def scales(self, e: Emitter, w: Value, blocks: int) -> Value:
-        """f32[blocks]"""
-        return halves(e, w, self.bytes, blocks)
+        """f32[blocks]; where the type is paired, f32[2 * blocks], in turn a scale and a minimum."""
+        if not self.paired:
+            return halves(e, w, self.bytes, blocks)
+        return e.half_to_float(e.bits(strided(e, w, self.bytes, blocks, I32), vec(I16, 2 * blocks)))
 
     def order(self, blocks: int) -> Sequence[int]:
         """Low nibbles of four blocks, then their high ones: these have the same scales."""
@@ -55,39 +62,42 @@ class FiveBits(Legacy):
             pair = blocks[first : first + 2]
             raw = e.join(*(twice(e, e.load(w + self.nibbles, vec(I8, 16))) for w in pair))
             low = e.shift(raw, *([0, 4] * len(pair))) & 15
-            bits = e.flags(e.join(*(e.load(w + self.top, vec(I32, 1)) for w in pair)))
-            chunks.append(e.select(bits, low + 16, low))
+            bits = e.join(*(e.load(w + self.top, vec(I32, 1)) for w in pair))
+            if e.tier.lanes == 16 and len(pair) == 2:  # flags are made of whole words
+                words = (e.widen(e.load(w + self.top, I32), I64) for w in pair)
+                bits = next(words) | (next(words) << 32)
+            chunks.append(e.select(e.flags(bits), low + 16, low))
         return chunks
 
 
 class Q4_0(Legacy):
     """d f16, nibbles u8[16]: w = d * (code - 8)."""
 
-    name, bytes, offset, nibbles = "Q4_0", 18, 8, 2
+    name, bytes, largest, offset, nibbles = "Q4_0", 18, 15, 8, 2
 
 
 class Q4_1(Legacy):
     """d f16, m f16, nibbles u8[16]: w = d * code + m."""
 
-    name, bytes, nibbles = "Q4_1", 20, 4
+    name, bytes, largest, paired, nibbles = "Q4_1", 20, 15, True, 4
 
 
 class Q5_0(FiveBits):
     """d f16, top bits u32, nibbles u8[16]: w = d * (code - 16)."""
 
-    name, bytes, offset, top, nibbles = "Q5_0", 22, 16, 2, 6
+    name, bytes, largest, offset, top, nibbles = "Q5_0", 22, 31, 16, 2, 6
 
 
 class Q5_1(FiveBits):
     """d f16, m f16, top bits u32, nibbles u8[16]: w = d * code + m."""
 
-    name, bytes, top, nibbles = "Q5_1", 24, 4, 8
+    name, bytes, largest, paired, top, nibbles = "Q5_1", 24, 31, True, 4, 8
 
 
 class Q8_0(Legacy):
     """d f16, i8[32]: w = d * byte, taken as d * (code - 128) of the byte with its sign bit flipped."""
 
-    name, bytes, offset, wide = "Q8_0", 34, 128, True
+    name, bytes, largest, offset = "Q8_0", 34, 255, 128
 
     def order(self, blocks: int) -> Sequence[int]:
         return range(2 * blocks)

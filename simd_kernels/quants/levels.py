@@ -19,7 +19,7 @@ FP4_CODES = [level + FP4_OFFSET for level in FP4_LEVELS]
 class IQ4_NL(Legacy):
     """d f16, nibbles u8[16]: w = d * level."""
 
-    name, bytes, offset, nibbles, wide = "IQ4_NL", 18, IQ4_OFFSET, 2, True
+    name, bytes, largest, offset, nibbles = "IQ4_NL", 18, max(IQ4_CODES), IQ4_OFFSET, 2
 
     def codes(self, e: Emitter, blocks: list[Value]) -> list[Value]:
         return [e.lookup(IQ4_CODES, chunk) for chunk in super().codes(e, blocks)]
@@ -28,15 +28,23 @@ class IQ4_NL(Legacy):
 class MXFP4(Legacy):
     """Exponent u8 (E8M0), nibbles u8[16]: w = 2 ** (exponent - 128) * level."""
 
-    name, bytes, offset, nibbles = "MXFP4", 17, FP4_OFFSET, 1
+    name, bytes, largest, offset, nibbles = "MXFP4", 17, max(FP4_CODES), FP4_OFFSET, 1
 
     def codes(self, e: Emitter, blocks: list[Value]) -> list[Value]:
         return [e.lookup(FP4_CODES, chunk) for chunk in super().codes(e, blocks)]
 
     def scales(self, e: Emitter, w: Value, blocks: int) -> Value:
-        exponents = e.join(*(e.bits(e.widen(e.load(w + self.bytes * k, I8), I32), vec(I32, 1)) for k in range(blocks)))
-        tiny = (exponents + 1) << 21  # 2 ** -128 and 2 ** -127 are subnormal
-        return e.bits(e.select(exponents < 2, tiny, (exponents - 1) << 23), vec(F32, blocks))
+        exponents = self.exponents(e, w, blocks)
+        # 2 ** -128 and 2 ** -127 are subnormal, and the larger ones of these two
+        return e.bits(e.maximum((exponents - 1) << 23, (exponents + 1) << 21), vec(F32, blocks))
+
+    def exponents(self, e: Emitter, w: Value, blocks: int) -> Value:
+        """i32[blocks]"""
+        if blocks < 8 or e.tier.lanes < 16:
+            return e.widen(e.join(*(e.load(w + self.bytes * k, vec(I8, 1)) for k in range(blocks))), vec(I32, blocks))
+        fours = [e.load(w + self.bytes * k, vec(I32, 16)) for k in range(0, blocks, 4)]  # bytes 0, 17, 34 and 51
+        words = e.pick(fours[0], range(0, 32, 4), fours[1])
+        return (words >> e.const(words.kind, [0, 8, 16, 24] * 2)) & 255
 
 
 class IQ4_XS(Quant):
@@ -44,7 +52,7 @@ class IQ4_XS(Quant):
 
     Bit pair g and nibble g are the scale of group g; bytes 16g..16g+15 hold its weights 0..15 low and 16..31 high."""
 
-    name, block, bytes, offset, wide = "IQ4_XS", 256, 136, IQ4_OFFSET, True
+    name, block, bytes, largest, offset = "IQ4_XS", 256, 136, max(IQ4_CODES), IQ4_OFFSET
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         high = e.splat(e.widen(e.load(w + 2, I16), I32), 8) >> e.const(vec(I32, 8), range(0, 16, 2))
@@ -65,7 +73,8 @@ class NVFP4(Quant):
 
     Bytes 8g..8g+7 hold weights 0..7 of group g low and 8..15 high."""
 
-    name, block, bytes, group, batch, offset = "NVFP4", 64, 36, 16, 4, FP4_OFFSET
+    name, block, bytes, group, batch = "NVFP4", 64, 36, 16, 4
+    largest, offset = max(FP4_CODES), FP4_OFFSET
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         chunks = []

@@ -11,7 +11,7 @@ from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, halves
 class Q1_0(Quant):
     """d f16, bits u8[16]: w = d * (2 * bit - 1)."""
 
-    name, block, bytes, batch, offset = "Q1_0", 128, 18, 4, 1
+    name, block, bytes, batch, largest, offset = "Q1_0", 128, 18, 4, 2, 1
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         words = [e.load(w + (self.bytes * (j // 2) + 2 + 8 * (j % 2)), I64) for j in range(2 * blocks)]
@@ -23,7 +23,7 @@ class Q1_0(Quant):
 class Q2_0(Quant):
     """d f16, bit pairs u8[16], four neighbours in a byte: w = d * (code - 1)."""
 
-    name, block, bytes, batch, offset = "Q2_0", 64, 18, 4, 1
+    name, block, bytes, batch, largest, offset = "Q2_0", 64, 18, 4, 3, 1
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         chunks = []
@@ -38,7 +38,7 @@ class Q2_0(Quant):
 class TQ2_0(TwoBit):
     """Bit pairs u8[64] as those of Q2_K, d f16: w = d * (code - 1)."""
 
-    name, bytes, group, pairs, offset = "TQ2_0", 66, 32, 0, 1
+    name, bytes, group, pairs, largest, offset = "TQ2_0", 66, 32, 0, 3, 1
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         d = half(e, w + 64, 8)
@@ -51,7 +51,7 @@ class TQ1_0(Quant):
     Digits p of the first 32 bytes are weights 32p..32p+31, those of the next 16 begin at 160+16p, of the last four
     (with four digits) at 240+4p."""
 
-    name, block, bytes, offset = "TQ1_0", 256, 54, 1
+    name, block, bytes, largest, offset = "TQ1_0", 256, 54, 2, 1
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         first = digits(e, e.load(w, vec(I8, 32)), 5)

@@ -5,13 +5,18 @@ weights, so that weight = scale * code + minimum.  The dot product with 8-bit ac
 matrix multiply are the same for all.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, I64, Emitter, Value, vec
+from llvmlite import ir
+
+from edgeinfer.simd_kernels.emit import F32, I1, I8, I16, I32, I64, Emitter, Value, Var, vec
 from edgeinfer.simd_kernels.quants import few
 from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
 
+WIDE = vec(F32, 16)
 PREFETCH = 4096  # bytes ahead of the weights in use where one row is read after the other
 
 
@@ -31,13 +36,32 @@ class Quant:
     block: int  # weights
     bytes: int  # of a block
     group: int = 32  # weights that share a scale: 32 or 16
-    wide: bool = False  # codes above 127 occur
+    largest: int  # code
     batch: int = 1  # blocks unpacked at once in the main loop
+    paired: bool = False  # scales and minimums are unpacked as pairs
+    times: Sequence[int] = (1,)  # `factors` are so many times their codes, chunk by chunk in turn
     offset: int = 0  # where all minimums are that many scales below zero: weight = scale * (code - offset)
+
+    @property
+    def wide(self) -> bool:
+        """Whether codes above 127 occur."""
+        return self.largest > 127
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         """Unpack so many blocks (1 or `batch`) from address `w`."""
         raise NotImplementedError
+
+    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[tuple[Value, Value]]:
+        """Scales and minimums f32[groups] of so many blocks at each of these addresses; only scales, twice, where the
+        type has an offset; where it is `paired`, f32[2 * groups] twice, in turn a scale and a minimum."""
+        codes = [self.load(e, place, blocks) for place in places]
+        if self.offset:
+            return [(c.scales, c.scales) for c in codes]
+        return [(c.scales, e.centred(c.minimums, c.scales, self.wide)) for c in codes]
+
+    def factors(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+        """Chunks to be multiplied: codes, or where that is quicker, `times` as much."""
+        return self.load(e, w, blocks).chunks
 
     def order(self, blocks: int) -> Sequence[int]:
         """Which sixteen weights stand at each 16 codes of the chunks: as it suits the layout."""
@@ -62,22 +86,16 @@ class Quant:
     def _dot(
         self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value, fine: bool
     ) -> None:
-        sums = RowSums(e, self, x, cols, fine)
         with side_by_side(e, rows) as (first, apart, count):
-            sums.clear(count)
+            sums = RowSums(e)
             for start, stop, blocks in self._batches(cols):
                 with e.loop(start, stop, blocks * self.block) as k:
-                    part = Part(sums, k, blocks)
-                    at = w + first * row_bytes + self._offset(k)
-                    with e.loop(0, count) as row:
-                        block = at + row * apart * row_bytes
-                        for line in range(0, blocks * self.bytes, 64):
-                            e.prefetch(block + (AHEAD + line))
-                        part.weigh(row, self.load(e, block, blocks))
-                    with e.loop(0, count) as row:
-                        part.multiply(row, self.load(e, at + row * apart * row_bytes, blocks).chunks)
-            with e.loop(0, count) as row:
-                e.store(sums.total(row), out + (first + row * apart) * 4)
+                    part, at = Part(e, self, x, cols, fine, k, blocks), w + first * row_bytes + self._offset(k)
+                    for some, totals in sums.abreast(count):
+                        part.add([at + row * apart * row_bytes for row in some], totals)
+            for some, totals in sums.abreast(count):
+                for row, total in zip(some, totals, strict=True):
+                    e.store(e.total(e.fold(total.get(), 4)), out + (first + row * apart) * 4)
 
     def unpack(self, e: Emitter, w: Value, cols: Value, codes: Value, scales: Value, minimums: Value) -> None:
         """codes i8[cols], scales and minimums f32[cols / group] of one row's `cols` weights at `w`.
@@ -99,121 +117,201 @@ class Quant:
                 e.store(e.const(unpacked.minimums.kind) if self.offset else unpacked.minimums, minimums + first)
 
     def _batches(self, cols: Value) -> Iterator[tuple[Value | int, Value, int]]:
-        """(first column, last, blocks at a time): by `batch`, then what is left by half as many, down to one."""
+        """(first column, last, blocks at a time): by `batch`, then what is left by fewer, down to one."""
         start: Value | int = 0
         blocks = self.batch
         while blocks:
             stop = cols & -(self.block * blocks)
             yield start, stop, blocks
-            start, blocks = stop, blocks // 2
+            start, blocks = stop, blocks // 4 or blocks // 2
 
     def _offset(self, k: Value) -> Value:
         """Bytes from a row's beginning to its column `k`."""
         return (k >> (self.block.bit_length() - 1)) * self.bytes
 
 
-ROOM = 192  # bytes of a row's sums
+ABREAST = 4  # rows whose scales are unpacked together
+
+
+class InMemory:
+    """As a Var of f32[16], at an address."""
+
+    def __init__(self, e: Emitter, at: Value) -> None:
+        self.e, self.at = e, at
+
+    def get(self) -> Value:
+        return self.e.load(self.at, WIDE)
+
+    def set(self, value: Value) -> None:
+        self.e.store(value, self.at)
 
 
 class RowSums:
-    """The running sums of rows side by side, in memory, so that many rows need no more registers: scaled products by
-    lane f32[16], minimums by group f32[up to 16], and the scales of the blocks at hand f32[up to 16]."""
+    """The sums of rows side by side, all of them in registers where a tier has so many.  They begin at zero."""
 
-    def __init__(self, e: Emitter, quant: Quant, x: Value, cols: Value, fine: bool) -> None:
-        self.e, self.quant, self.x = e, quant, x
-        self.planes = [x, x + cols + (cols >> 1)] if fine else [x]
-        self.d = x + cols
-        self.sums = self.d + (cols >> (3 if quant.group == 32 else 2))
-        self.low_kind = vec(F32, quant.batch * quant.block // quant.group)
-        self.memory = e.memory(ROOM * streams(e))
+    def __init__(self, e: Emitter) -> None:
+        self.e, self.rows = e, streams(e)
+        self.vars = [e.var(WIDE) for _ in range(self.rows if e.tier.sums_held else 0)]
+        if not self.vars:
+            self.memory = e.memory(64 * self.rows)
+            with e.loop(0, 64 * self.rows, 64) as at:
+                e.store(e.const(WIDE), self.memory + at)
 
-    def clear(self, count: Value) -> None:
-        with self.e.loop(0, count * ROOM, 64) as at:
-            self.e.store(self.e.const(vec(F32, 16)), self.memory + at)
+    def abreast(self, count: Value) -> Iterator[tuple[list[Value], Sequence[Var | InMemory]]]:
+        """A few rows after the other, and their sums: the loop over all of them.  Of `count` rows the last one stands
+        for those that are not there."""
+        e, n = self.e, min(ABREAST, self.rows)
 
-    def total(self, row: Value) -> Value:
-        e, at = self.e, self.memory + row * ROOM
-        products, low = e.load(at, vec(F32, 16)), e.load(at + 64, self.low_kind)
-        return e.total(e.fold(products, 4) + e.fold(low, 4))
+        def some(first: Value | int) -> list[Value]:
+            return [e.least(e.const(I64, i) + first, count - 1) for i in range(n)]
+
+        for first in range(0, len(self.vars), n):
+            yield some(first), self.vars[first : first + n]
+        if not self.vars:
+            with e.loop(0, count, n) as row:
+                yield some(row), [InMemory(e, self.memory + (row + i) * 64) for i in range(n)]
 
 
 class Part:
-    """Some columns of all rows: the activations there, which rows share, and what is to be done for each row.
+    """Some columns of all rows: the activations there, which rows share, and what is to be done for each row."""
 
-    That is in two steps, for all rows each, as scales take long until they are known: a core that looks ahead over a
-    hundred instructions would find nothing else to do meanwhile."""
-
-    def __init__(self, sums: RowSums, k: Value, blocks: int) -> None:
-        e, quant = sums.e, sums.quant
-        self.sums, self.e, self.order = sums, e, quant.order(blocks)
+    def __init__(self, e: Emitter, quant: Quant, x: Value, cols: Value, fine: bool, k: Value, blocks: int) -> None:
+        self.e, self.quant, self.blocks, self.order = e, quant, blocks, quant.order(blocks)
         n = blocks * quant.block
         groups = n // quant.group
         self.planes = [
-            [e.load(plane + (k + 16 * number), vec(I8, 16)) for number in self.order] for plane in sums.planes
+            [e.load(plane + (k + 16 * number), vec(I8, 16)) for number in self.order]
+            for plane in ([x, x + cols + (cols >> 1)] if fine else [x])
         ]
-        d = e.load(sums.d + (k >> 3), vec(F32, n // 32))
-        self.d = d if groups == n // 32 else e.pick(d, [g // 2 for g in range(groups)])
-        low = e.load(sums.sums + (k >> (3 if quant.group == 32 else 2)), vec(F32, groups))
-        self.offset = quant.offset - e.centre(quant.wide) if quant.offset else 0
-        self.x_sums = low * -float(self.offset) if quant.offset else low
+        d = e.pick(e.load(x + cols + (k >> 3), vec(F32, n // 32)), [g * quant.group // 32 for g in range(groups)])
+        times = dict.fromkeys(range(groups), 1)
+        times.update((16 * sixteen // quant.group, self.times(at // 4)) for at, sixteen in enumerate(self.order))
+        self.d = d * e.const(d.kind, [1.0 / number for number in times.values()]) if max(quant.times) > 1 else d
+        eighth = 3 if quant.group == 32 else 2
+        self.x_sums = e.load(x + cols + (cols >> eighth) + (k >> eighth), vec(F32, groups))
+        if quant.paired:  # every second lane is a minimum's
+            lanes = [lane // 2 + groups * (lane % 2) for lane in range(2 * groups)]
+            self.d = e.pick(self.d, lanes, self.x_sums)
+        if quant.offset:
+            self.x_sums = self.x_sums * -float(quant.offset - e.centre(quant.wide))
 
-    def weigh(self, row: Value, codes: Codes) -> None:
-        """Add the minimums, and leave the scales for `multiply`."""
-        e, quant, at = self.e, self.sums.quant, self.sums.memory + row * ROOM
-        minimums = codes.scales if quant.offset else e.centred(codes.minimums, codes.scales, quant.wide)
-        lanes = self.sums.low_kind.count
-        low = e.fma(e.fold(minimums, lanes), e.fold(self.x_sums, lanes), e.load(at + 64, self.sums.low_kind))
-        e.store(low, at + 64)
-        e.store(codes.scales * self.d, at + 128)
+    def times(self, chunk: int) -> int:
+        """What the codes of a chunk are multiplied by."""
+        return self.quant.times[chunk % len(self.quant.times)]
 
-    def multiply(self, row: Value, chunks: list[Value]) -> None:
-        """Add the products, by the scales that `weigh` has left."""
-        e, at = self.e, self.sums.memory + row * ROOM
-        scales, products = e.load(at + 128, self.d.kind), e.load(at, vec(F32, 16))
+    def add(self, places: list[Value], sums: Sequence[Var | InMemory]) -> None:
+        """Add the products of rows with blocks at these places, in two steps for all of them, as scales take long until
+        they are known: a core that looks ahead over a few hundred instructions would find nothing else to do."""
+        e, quant = self.e, self.quant
+        for place in places:
+            for line in range(0, self.blocks * quant.bytes, 64):
+                e.prefetch(place + (AHEAD + line))
+        scales = [
+            self.scaled(total, *parts) for total, parts in zip(sums, quant.weights(e, places, self.blocks), strict=True)
+        ]
+        for place, scale, total in zip(places, scales, sums, strict=True):
+            self.multiply(scale, quant.factors(e, place, self.blocks), total)
+
+    def scaled(self, total: Var | InMemory, scales: Value, minimums: Value) -> Value:
+        """Add the minimums; the scales times those of activations."""
+        e = self.e
+        scales = scales * self.d
+        if self.quant.paired:
+            odd = e.const(vec(I1, scales.lanes), [0, 1] * (scales.lanes // 2))
+            low = e.fold(e.select(odd, scales, e.const(scales.kind)), 16)
+            total.set(total.get() + low)
+        else:
+            total.set(e.fma(e.fold(minimums, 16), e.fold(self.x_sums, 16), total.get()))
+        return scales
+
+    def multiply(self, scales: Value, chunks: list[Value], sums: Var | InMemory) -> None:
+        """Add the products."""
+        e, apart = self.e, 2 if self.quant.paired else 1
         for total, groups in self.totals(chunks):
-            exact, scale = e.to_float(total), e.pick(scales, groups)
-            products = e.fma(e.fold(exact, 16), e.fold(scale, 16), products)
-        e.store(products, at)
+            exact, scale = e.to_float(total), e.pick(scales, [group * apart for group in groups])
+            sums.set(e.fma(e.fold(exact, 16), e.fold(scale, 16), sums.get()))
 
     def totals(self, chunks: list[Value]) -> Iterator[tuple[Value, list[int]]]:
-        """Sums of products, i32[lanes], and the group each lane is of; neighbouring chunks of the same groups are one
-        sum."""
-        e, group = self.e, self.sums.quant.group
-        before: list[int] = []
-        sums: list[Value] = []
+        """Sums of products, i32[lanes], and the group each lane is of.
+
+        Where it is quick, neighbouring lanes are added and two vectors become one, down to one for each plane: what is
+        left to be done takes longer for each."""
+        e = self.e
+        sums = list(self.products(chunks))
+        while len(sums) % 2 == 0 and all(one.gathers(e) for one in sums):
+            sums = [x.gathered(e, y) for x, y in zip(sums[::2], sums[1::2], strict=True)]
+        for one in sums:
+            total = one.planes[0]
+            for low in one.planes[1:]:
+                total = (total << 8) + low
+            yield total, one.groups
+
+    def products(self, chunks: list[Value]) -> Iterator[Sums]:
+        """Sums of four products each; neighbouring chunks of the same groups are one sum."""
+        e, group, wide = self.e, self.quant.group, self.quant.wide
+        found: Sums | None = None
         start = 0
-        for chunk in chunks:
+        for number, chunk in enumerate(chunks):
             stop = start + chunk.lanes // 16
             groups = [16 * self.order[start + lane // 4] // group for lane in range(chunk.lanes // 4)]
             x = [e.join(*plane[start:stop]) for plane in self.planes]
-            if groups != before and before:
-                yield self.joined(sums), before
-            if groups != before:
-                sums = [e.const(vec(I32, chunk.lanes // 4)) for _ in self.planes]
-            sums = [e.dot(total, chunk, part, self.sums.quant.wide) for total, part in zip(sums, x, strict=True)]
-            before, start = groups, stop
-        yield self.joined(sums), before
+            if not found or found.groups != groups:
+                if found:
+                    yield found
+                found = Sums([e.const(vec(I32, chunk.lanes // 4)) for _ in x], groups, 0)
+            planes = [e.dot(total, chunk, part, wide) for total, part in zip(found.planes, x, strict=True)]
+            found = Sums(planes, groups, found.largest + 4 * 127 * self.quant.largest * self.times(number))
+            start = stop
+        if found:
+            yield found
 
-    def joined(self, planes: list[Value]) -> Value:
-        total = planes[0]
-        for low in planes[1:]:
-            total = (total << 8) + low
-        return total
+
+@dataclass(frozen=True)
+class Sums:
+    """Of each plane, i32[lanes], the group each lane is of, and the largest number there can be."""
+
+    planes: list[Value]
+    groups: list[int]
+    largest: int
+
+    def gathers(self, e: Emitter) -> bool:
+        return self.groups[::2] == self.groups[1::2] and e.adds_neighbours(self.largest)
+
+    def gathered(self, e: Emitter, other: Sums) -> Sums:
+        """Neighbouring lanes of both added."""
+        planes = [e.neighbours(x, y) for x, y in zip(self.planes, other.planes, strict=True)]
+        fours = [(self.groups[i : i + 4 : 2], other.groups[i : i + 4 : 2]) for i in range(0, len(self.groups), 4)]
+        groups = [group for x, y in fours for group in (*x, *y)]
+        return Sums(planes, groups, self.largest + max(self.largest, other.largest))
+
+
+def strided(e: Emitter, w: Value, stride: int, n: int, kind: ir.IntType) -> Value:
+    """kind[n] of the words at w, w + stride, ..., each the first of so many bytes.
+
+    Loaded one by one each would take a shuffle; picked from whole vectors only each vector takes one."""
+    size, last = kind.width // 8, n * stride - 64
+    if e.tier.lanes < 16 or last < 0:
+        return e.join(*(e.load(w + stride * k, vec(kind, 1)) for k in range(n)))
+    count = 64 // size
+    found: Value | None = None
+    k = 0
+    while k < n:
+        at = min(stride * k, last)
+        more = range(k, min(n, (at + 64 - size) // stride + 1))
+        lanes = [(stride * number - at) // size for number in more]
+        loaded = e.load(w + at, vec(kind, count))
+        if found:
+            lanes = [*range(k), *(count + lane for lane in lanes)]
+        k = more.stop
+        lanes += [0] * ((n if k == n else count) - k)
+        found = e.pick(found or loaded, lanes, loaded if found else None)
+    assert found
+    return found
 
 
 def halves(e: Emitter, w: Value, stride: int, n: int) -> Value:
-    """f32[n] of the half floats at w, w + stride, ...  Gathered by integer units, which the dot products leave idle."""
-    if n == 1:
-        return e.half_to_float(e.load(w, vec(I16, 1)))
-    kind = I32 if n == 2 else I64
-    per = kind.width // 16
-    words = []
-    for first in range(0, n, per):
-        word = e.widen(e.load(w + stride * first, I16), kind)
-        for k in range(1, per):
-            word = word | (e.widen(e.load(w + stride * (first + k), I16), kind) << (16 * k))
-        words.append(e.bits(word, vec(I16, per)))
-    return e.half_to_float(e.join(*words))
+    """f32[n] of the half floats at w, w + stride, ..."""
+    return e.half_to_float(strided(e, w, stride, n, I16))
 
 
 def half(e: Emitter, address: Value, lanes: int) -> Value:

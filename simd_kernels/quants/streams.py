@@ -24,7 +24,7 @@ def side_by_side(e: Emitter, rows: Value) -> Iterator[tuple[Value, Value, Value]
     takes the rows that are left, neighbours."""
     n = streams(e)
     turns = rows / n
-    with e.loop(0, turns + 1) as turn:
+    with e.loop(0, (rows + (n - 1)) / n) as turn:
         whole = turn < turns
         count = e.select(whole, e.const(I64, n), rows - turns * n)
         yield e.select(whole, turn, turns * n), e.select(whole, turns, 1), count

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeinfer.simd_kernels.emit import F32, F64, I8, I16, I32, I64, vec
+from edgeinfer.simd_kernels.emit import F32, F64, I8, I16, I32, I64, Emitter, vec
 from tests.simd_kernels.harness import call, guarded
 
 RNG = np.random.default_rng(0)
@@ -168,6 +168,20 @@ def test_dot_is_exact_at_the_extremes(kernels, lanes, wide, most):
         centre = 128 if wide and kernels.tier.name in ("dotprod", "neon") else 0
         got = computed(kernels, dot, c, v, start, size=4 * lanes).view(np.int32)
         assert (got == start + ((c.astype(int) - centre) * v).reshape(-1, 4).sum(axis=1)).all()
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_neighbours_are_added_and_two_vectors_become_one(kernels, lanes):
+    most = 2**15 - 1
+    probe = Emitter(None, kernels.tier)
+    if not probe.adds_neighbours(most):
+        pytest.skip("this tier has no instructions for that")
+    x, y = RNG.integers(-most, most, (2, lanes), np.int32, endpoint=True)
+    x[:2], y[-2:] = most, -most
+    kind = vec(I32, lanes)
+    got = computed(kernels, lambda e, a, b: e.neighbours(e.load(a, kind), e.load(b, kind)), x, y, size=4 * lanes)
+    pairs = [v.reshape(-1, 2, 2).sum(2) for v in (x, y)]
+    assert (got.view(np.int32) == np.concatenate(pairs, axis=1).ravel()).all()
 
 
 @pytest.mark.parametrize("dtype, words", [(np.uint32, 1), (np.uint32, 2), (np.uint64, 1)])

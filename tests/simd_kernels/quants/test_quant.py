@@ -32,13 +32,15 @@ def test_unpack_is_dequantize(kernels, kind, cols):
     got, want = by_code[0] * codes + by_code[1], dequantize(row, kind)[0].astype(np.float64)
     size = np.abs(by_code[0] * codes) + np.abs(by_code[1])
     assert (np.abs(got - want) <= 2.0**-22 * size).all()  # each product is rounded once or twice
-    assert not table.QUANTS[kind].offset or not minimums.any()
+    quant = table.QUANTS[kind]
+    assert not quant.offset or not minimums.any()
+    assert 0 <= codes.astype(int).min() + quant.offset and codes.astype(int).max() + quant.offset <= quant.largest
 
 
 @pytest.mark.parametrize("kind, cols", CASES)
 def test_dot_is_the_product_with_rounded_activations(kernels, kind, cols):
     rng = np.random.default_rng(cols)
-    for rows in (1, 3):
+    for rows in (1, 3, 13):  # rows are read by 2 or 8, the rest of them alone
         w = random_rows(rng, kind, rows, cols)
         x_codes, x_scales = twins.quantise(rng.standard_normal((1, cols), dtype=np.float32))
         out = guarded(np.full(rows, np.nan, np.float32))
