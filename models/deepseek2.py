@@ -21,11 +21,12 @@ def forward(b: Builder) -> Value:
     factor = c.rope_factor if c.rope_scaling == "yarn" else 1.0
     scale = (rope.scale * yarn_growth(factor, multiplier)) ** 2 * key_dim**-0.5
     growth = b.keys.number("attention.temperature_scale", 0.0)
+    span = b.keys.integer("attention.temperature_length", c.rope_context)
     x = b.embed()
     for layer in b.layers():
         h = b.norm(x, "attn_norm")
         q = b.rope(queries(b, h, key_dim), rope, key_dim, key_dim - c.rope_dim)
-        q = b.temper(q, growth, c.rope_context) if growth else q
+        q = b.temper(q, growth, span) if growth else q
         attended = (latent if b.has("attn_k_b") else expanded)(b, h, q, rope, layer, scale)
         x = b.add(x, b.linear(attended, "attn_output", c.dim))
         x = b.add(x, b.moe(b.norm(x, "ffn_norm"), "silu"))
