@@ -1,0 +1,71 @@
+"""Architectures of which the kit has no model, but one of the same tensors: its weights under the other name and keys,
+against logits of llama.cpp for the same file (renamed.json: the first of the last position)."""
+
+import dataclasses
+import json
+import pathlib
+import struct
+
+import numpy as np
+import pytest
+
+import edgeinfer
+from tests.fuzz.gguf_parts import ARRAY, Pair, parse
+
+KIT = pathlib.Path(__file__).resolve().parents[3] / "shared" / "kit" / "arch"
+GOLDEN = json.loads(pathlib.Path(__file__).with_name("renamed.json").read_text())
+KEPT = 48  # logits
+SECTIONS = {"rope.dimension_sections": [4, 2, 2, 0]}
+GROWING = {"attention.temperature_scale": 0.5, "attention.temperature_length": 4}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    arch: str
+    base: str
+    keys: dict = dataclasses.field(default_factory=dict)
+
+
+CASES = {
+    "hunyuan_vl": Case("hunyuan_vl", "hunyuan-dense", SECTIONS),
+    "mellum": Case("mellum", "qwen3moe"),
+    "mellum-windows": Case("mellum", "qwen3moe", {"attention.sliding_window": 8}),
+    "mellum-pattern": Case(
+        "mellum", "qwen3moe", {"attention.sliding_window": 8, "attention.sliding_window_pattern": 2}
+    ),
+    "mistral4": Case("mistral4", "deepseek2-mla", GROWING),
+    "mistral4-yarn": Case("mistral4", "deepseek2-groups-yarn"),
+    "paddleocr": Case("paddleocr", "ernie4_5", SECTIONS),
+    "qwen3vlmoe": Case("qwen3vlmoe", "qwen3moe", SECTIONS),
+}
+
+
+def renamed(path, arch, keys):
+    """The file under another architecture's name, with these keys besides."""
+    parts = parse(path.read_bytes())
+    old = parts.value(b"general.architecture")
+    for at, pair in enumerate(parts.pairs):
+        if pair.key == b"general.architecture":
+            parts.pairs[at] = pair.with_value(arch.encode())
+        elif pair.key.startswith(old + b"."):
+            parts.pairs[at] = dataclasses.replace(pair, key=arch.encode() + pair.key[len(old) :])
+    parts.pairs += [_pair(f"{arch}.{key}".encode(), value) for key, value in keys.items()]
+    return parts.write()
+
+
+def _pair(key, value):
+    if isinstance(value, list):
+        return Pair(key, ARRAY, b"", 5).with_value(struct.pack(f"<{len(value)}i", *value))
+    return (
+        Pair(key, 6, struct.pack("<f", value)) if isinstance(value, float) else Pair(key, 4, struct.pack("<I", value))
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_logits_are_llama_cpps(shared, tmp_path, name):
+    case = CASES[name]
+    (tmp_path / "m.gguf").write_bytes(renamed(KIT / f"{case.base}.gguf", case.arch, case.keys))
+    stated = json.loads((KIT / f"{case.base}.json").read_text())
+    with edgeinfer.LLM(tmp_path / "m.gguf", n_ctx=64, backend="reference") as llm:
+        found = llm.logits(stated["prompt"])[-1, :KEPT]
+    assert np.abs(found - GOLDEN[name]).max() < 5e-4
