@@ -2,6 +2,7 @@
 
 import inspect
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 
 from edgeinfer import models
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.tokenizer import vocabulary
 
 
 @pytest.mark.parametrize("arch", models.names())
@@ -47,3 +49,14 @@ def test_hyphens_of_the_name_are_underscores_of_the_file():
 def test_parts_beside_forward_are_found_where_there_are_any():
     assert models.part("gemma-embedding", "project") and models.part("qwen3", "rank")
     assert models.part("llama", "rank") is None
+
+
+def test_nothing_that_runs_a_model_knows_an_architecture_by_name():
+    """Kinds of vocabularies, which tokenizers do know, have the names of architectures too."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    names = {spelt for name in models.names() for spelt in (name, name.replace("_", "-"))} - set(vocabulary.MODELS)
+    words = re.compile("|".join(rf"[\"']{re.escape(name)}[\"']" for name in names))
+    folders = ["edgeinfer", *(f"edgeinfer/{part}" for part in ("verbs", "lowering", "reference_ops"))]
+    sources = [path for folder in (*folders, "formats", "simd_kernels", "cli") for path in (root / folder).glob("*.py")]
+    assert len(sources) > 100
+    assert [str(path) for path in sources if words.search(path.read_text())] == []
