@@ -1,13 +1,14 @@
 """Decode and prefill speed of edgeinfer beside its peers on the same files, in alternation (A B C A B C ...), medians.
 
 usage: versus.py MODEL.gguf [MODEL.gguf ...] --peer NAME=PYTHON [--peer ...] [--threads 1,2] [--rounds 5] [--table]
+                 [--gen 64] [--prompt 512]
 
 NAME is llamacpp, ik or genai (openvino-genai; see peers/), or one of these with anything behind a dash, such as
 ik-avx2; PYTHON is the interpreter of an environment that has it.  All run as processes of their own that wait for
-their turn: decode is 64 single-token steps after 16 tokens, prefill one prompt of 512 tokens.  `share` is the CPU time
-a turn got over what it asked for: below about 0.9 the machine was busy with something else and the figure says little.
---table prints lines of a Markdown table as in docs/performance.md.  A peer that cannot load a file, or dies of it, is
-left out."""
+their turn: decode is --gen single-token steps after 16 tokens, prefill one prompt of --prompt tokens.  `share` is the
+CPU time a turn got over what it asked for: below about 0.9 the machine was busy with something else and the figure says
+little.  --table prints lines of a Markdown table as in docs/performance.md.  A peer that cannot load a file, or dies of
+it, is left out."""
 
 import argparse
 import json
@@ -19,7 +20,6 @@ import sys
 from dataclasses import dataclass
 
 PEERS = pathlib.Path(__file__).parent / "peers"
-TESTS = ("decode", "prefill")
 
 
 @dataclass
@@ -44,11 +44,11 @@ class Peer:
         )
         self.alive = self._line("ready") is not None
 
-    def run(self, test: str) -> Sample | None:
+    def run(self, test: str, tokens: int) -> Sample | None:
         """One turn; None from a peer that died."""
         assert self.process.stdin
         try:
-            self.process.stdin.write(test + "\n")
+            self.process.stdin.write(f"{test} {tokens}\n")
             self.process.stdin.flush()
         except OSError:
             return None
@@ -65,25 +65,25 @@ class Peer:
         self.process.wait()
 
 
-def measure(peers: list[Peer], rounds: int) -> dict[tuple[str, str], list[Sample]]:
+def measure(peers: list[Peer], rounds: int, tests: dict[str, int]) -> dict[tuple[str, str], list[Sample]]:
     """Samples by peer and test; the first round only warms up."""
     samples: dict[tuple[str, str], list[Sample]] = {}
     for number in range(rounds + 1):
-        for test in TESTS:
+        for test, tokens in tests.items():
             for peer in [peer for peer in peers if peer.alive]:
-                sample = peer.run(test)
+                sample = peer.run(test, tokens)
                 peer.alive = sample is not None
                 if sample and number:
                     samples.setdefault((peer.name, test), []).append(sample)
     return samples
 
 
-def compare(model: str, threads: int, pythons: dict[str, str], rounds: int, table: bool) -> None:
+def compare(model: str, threads: int, pythons: dict[str, str], rounds: int, tests: dict[str, int], table: bool) -> None:
     peers = [Peer(name, python, model, threads) for name, python in pythons.items()]
-    samples = measure(peers, rounds)
+    samples = measure(peers, rounds, tests)
     for peer in peers:
         peer.close()
-    for test in TESTS:
+    for test in tests:
         medians = {
             peer.name: Sample(
                 statistics.median(sample.speed for sample in samples[peer.name, test]),
@@ -114,15 +114,18 @@ def main() -> None:
     arguments.add_argument("--peer", action="append", default=[])
     arguments.add_argument("--threads", default="1,2")
     arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--gen", type=int, default=64)
+    arguments.add_argument("--prompt", type=int, default=512)
     arguments.add_argument("--table", action="store_true")
     given = arguments.parse_args()
+    tests = {"decode": given.gen, "prefill": given.prompt}
     pythons = {"ours": sys.executable} | dict(peer.split("=", 1) for peer in given.peer)
     if given.table:
         print("| " + " | ".join(["model", "threads", "test", *pythons, "load"]) + " |")
         print("|" + " --- |" * (len(pythons) + 4))
     for model in given.models:
         for threads in given.threads.split(","):
-            compare(model, int(threads), pythons, given.rounds, given.table)
+            compare(model, int(threads), pythons, given.rounds, tests, given.table)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,12 @@ def run(prompt: int, tokens: int) -> genai.RawPerfMetrics:
     return pipeline.generate(inputs, settings).perf_metrics.raw_metrics
 
 
-def decode() -> tuple[int, float]:
-    durations = list(run(16, 65).m_durations)[-64:]
-    return len(durations), sum(durations) / 1e6
+def decode(tokens: int) -> float:
+    return sum(list(run(16, tokens + 1).m_durations)[-tokens:]) / 1e6
 
 
-def prefill() -> tuple[int, float]:
-    return 512, float(run(512, 1).m_times_to_first_token[0]) / 1e6
+def prefill(tokens: int) -> float:
+    return float(run(tokens, 1).m_times_to_first_token[0]) / 1e6
 
 
 serve(decode, prefill)

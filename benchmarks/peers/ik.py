@@ -28,20 +28,20 @@ def step(tokens: list[int], position: int) -> None:
     c.llama_batch_free(batch)
 
 
-def decode() -> tuple[int, float]:
+def decode(tokens: int) -> float:
     c.llama_kv_cache_clear(context)
     step(ids(16), 0)
     start = time.perf_counter()
-    for number, token in enumerate(ids(64)):
+    for number, token in enumerate(ids(tokens)):
         step([token], 16 + number)
-    return 64, time.perf_counter() - start
+    return time.perf_counter() - start
 
 
-def prefill() -> tuple[int, float]:
+def prefill(tokens: int) -> float:
     c.llama_kv_cache_clear(context)
     start = time.perf_counter()
-    step(ids(512), 0)
-    return 512, time.perf_counter() - start
+    step(ids(tokens), 0)
+    return time.perf_counter() - start
 
 
 serve(decode, prefill)

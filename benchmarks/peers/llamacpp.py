@@ -8,4 +8,4 @@ from turns import CONTEXT, MODEL, THREADS, serve
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "cli" / "bench_peer.py"
 llama = runpy.run_path(str(SCRIPT))["Llama"](MODEL, THREADS, CONTEXT, 512)
 
-serve(lambda: (64, llama.seconds(0, 64, 16)), lambda: (512, llama.seconds(512, 0, 0)))
+serve(lambda tokens: llama.seconds(0, tokens, 16), lambda tokens: llama.seconds(tokens, 0, 0))

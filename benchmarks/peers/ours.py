@@ -10,15 +10,16 @@ llm = edgeinfer.LLM(MODEL, n_ctx=CONTEXT, n_threads=THREADS)
 PLAIN = {"temperature": 0.0, "ignore_eos": True, "token_healing": False, "seed": 1}
 
 
-def decode() -> tuple[int, float]:
-    stamps = [time.perf_counter() for _ in llm.stream(ids(16), max_tokens=65, **PLAIN)]
-    return len(stamps) - 1, stamps[-1] - stamps[0]
+def decode(tokens: int) -> float:
+    stamps = [time.perf_counter() for _ in llm.stream(ids(16), max_tokens=tokens + 1, **PLAIN)]
+    assert len(stamps) == tokens + 1
+    return stamps[-1] - stamps[0]
 
 
-def prefill() -> tuple[int, float]:
+def prefill(tokens: int) -> float:
     start = time.perf_counter()
-    llm.generate(ids(512), max_tokens=1, **PLAIN)
-    return 512, time.perf_counter() - start
+    llm.generate(ids(tokens), max_tokens=1, **PLAIN)
+    return time.perf_counter() - start
 
 
 serve(decode, prefill)

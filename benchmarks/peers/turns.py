@@ -1,8 +1,8 @@
 """What all peers of versus.py have in common: the ids they read, and how they wait for their turn.
 
 A peer is a process `python PEER.py MODEL THREADS`.  It says `ready` once the model is loaded; then each line on its
-standard input, `decode` or `prefill`, is a turn, answered by a line of JSON: tokens a second, and the CPU time the turn
-got over what it asked for."""
+standard input, `decode TOKENS` or `prefill TOKENS`, is a turn, answered by a line of JSON: tokens a second, and the CPU
+time the turn got over what it asked for."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 MODEL, THREADS = sys.argv[1], int(sys.argv[2])
 CONTEXT = 1024  # tokens
-Turn = Callable[[], tuple[int, float]]  # tokens, and seconds they took
+Turn = Callable[[int], float]  # seconds for so many tokens
 
 
 def ids(count: int) -> list[int]:
@@ -20,10 +20,11 @@ def ids(count: int) -> list[int]:
 
 
 def serve(decode: Turn, prefill: Turn) -> None:
-    """decode: 64 tokens one by one after 16; prefill: a prompt of 512 tokens."""
+    """decode: tokens one by one after 16; prefill: a prompt of so many."""
     print("ready", flush=True)
     for line in sys.stdin:
+        kind, count = line.split()
         cpu, wall = time.process_time(), time.perf_counter()
-        tokens, seconds = {"decode": decode, "prefill": prefill}[line.strip()]()
+        seconds = {"decode": decode, "prefill": prefill}[kind](int(count))
         share = (time.process_time() - cpu) / (time.perf_counter() - wall) / THREADS
-        print(json.dumps({"speed": tokens / seconds, "share": share}), flush=True)
+        print(json.dumps({"speed": int(count) / seconds, "share": share}), flush=True)
