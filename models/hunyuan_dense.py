@@ -1,13 +1,19 @@
 """Hunyuan, dense: Qwen3's block with the norms of Q and K after RoPE.
 
-Source: https://huggingface.co/tencent/Hunyuan-7B-Instruct.
+Source: https://huggingface.co/tencent/Hunyuan-7B-Instruct.  Files may state the factor by which RoPE's longest wave
+grows; in most its base has grown already.
 """
+
+import dataclasses
 
 from edgeinfer.plan import Builder, Value
 
 
 def forward(b: Builder) -> Value:
     c = b.config
+    alpha = b.keys.number("rope.scaling.alpha", 0.0)
+    if alpha and c.rope_dim > 2:
+        b.config = dataclasses.replace(c, rope_base=c.rope_base * alpha ** (c.rope_dim / (c.rope_dim - 2)))
     rope = b.model_rope("halves")
     x = b.embed()
     for layer in b.layers():

@@ -10,12 +10,17 @@ import numpy as np
 import pytest
 
 import edgeinfer
-from tests.fuzz.gguf_parts import ARRAY, Pair, parse
+from tests.fuzz.gguf_parts import ARRAY, STRING, Pair, parse
 
 KIT = pathlib.Path(__file__).resolve().parents[3] / "shared" / "kit" / "arch"
 GOLDEN = json.loads(pathlib.Path(__file__).with_name("renamed.json").read_text())
 KEPT = 48  # logits
 SECTIONS = {"rope.dimension_sections": [4, 2, 2, 0]}
+YARN = {
+    "rope.scaling.type": "yarn",
+    "rope.scaling.factor": 4.0,
+    "rope.scaling.original_context_length": 16,
+}
 GROWING = {"attention.temperature_scale": 0.5, "attention.temperature_length": 4}
 
 
@@ -28,10 +33,14 @@ class Case:
 
 CASES = {
     "hunyuan_vl": Case("hunyuan_vl", "hunyuan-dense", SECTIONS),
+    "hunyuan-dense-grown": Case("hunyuan-dense", "hunyuan-dense", {"rope.scaling.alpha": 50.0}),
     "mellum": Case("mellum", "qwen3moe"),
     "mellum-windows": Case("mellum", "qwen3moe", {"attention.sliding_window": 8}),
     "mellum-pattern": Case(
         "mellum", "qwen3moe", {"attention.sliding_window": 8, "attention.sliding_window_pattern": 2}
+    ),
+    "mellum-yarn": Case(
+        "mellum", "qwen3moe", {"attention.sliding_window": 8, "attention.sliding_window_pattern": 2, **YARN}
     ),
     "mistral4": Case("mistral4", "deepseek2-mla", GROWING),
     "mistral4-yarn": Case("mistral4", "deepseek2-groups-yarn"),
@@ -54,6 +63,8 @@ def renamed(path, arch, keys):
 
 
 def _pair(key, value):
+    if isinstance(value, str):
+        return Pair(key, STRING, value.encode())
     if isinstance(value, list):
         return Pair(key, ARRAY, b"", 5).with_value(struct.pack(f"<{len(value)}i", *value))
     return (
