@@ -6,27 +6,28 @@ does it (https://arxiv.org/abs/2205.14135).  So a row's result is the same bits 
 the work was cut: where there are few rows, workers share the chunks of a row (https://arxiv.org/abs/2311.01282), and
 the last to end puts them together.
 
-A row is one head of one token; the heads that share a KV head lie in one tile.  What a row may see is compared by
-position, without a mask; blocks that no row of a tile sees are never visited.
+A row is one head of one token; the heads that share a KV head lie side by side.  What a row may see is compared by
+position, without a mask, at the edges only; blocks that no row of a tile sees are never visited.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.arithmetic import tanh
-from edgeinfer.simd_kernels.emit import F32, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import F32, I32, I64, ROUND, Emitter, Value, vec
 from edgeinfer.simd_kernels.kv import padded
-from edgeinfer.simd_kernels.layout import BAND, BLOCK, CHUNK, FEW_QUERIES, HEAD_ROOM, NOTE, QUERIES, SCORES, SPLIT
-from edgeinfer.simd_kernels.products import Codes, Floats, multiply
+from edgeinfer.simd_kernels.layout import BAND, BLOCK, CHUNK, FEW_QUERIES, PANEL, QUERIES, ROW, SPLIT, VECTORS
+from edgeinfer.simd_kernels.products import LOG2E, Ahead, Codes, Floats, Lines, Panel, asking, product
 from edgeinfer.simd_kernels.record import ATTEND, STEP
 from edgeinfer.simd_kernels.rows import WIDE, get, put, sweep
 
-TOGETHER = 4 * BLOCK  # keys whose values are mixed dim by dim
 NOTHING = -1e30  # a maximum below all scores
 # Chunks a worker takes at a time where they are shared: at most, and so few that each has so many turns.
-SHARE, TURNS = 4, 8
+SHARE, TURNS = 8, 8
+WHOLE = 12  # rows that are whole tiles of either size
 
 
 class Attend:
@@ -43,24 +44,22 @@ class Attend:
         with e.loop(0, s.span_count) as i:
             first, count = e.field(s.spans + i * 16, 0), e.field(s.spans + i * 16, 1)
             rows = count * r.group
-            bands = (rows + (BAND - 1)) / BAND
+            band = self._band(e, rows * r.kv_heads, s.tokens, threads)
+            bands = (rows + (band - 1)) / band
             begin, end = self._chunks(e, r, s, first, count)
-            most, few = QUERIES[e.tier.lanes], rows <= FEW_QUERIES
-            sizes = [(FEW_QUERIES, few), (most, rows > FEW_QUERIES)] if most > FEW_QUERIES else [(most, rows > 0)]
             share = self._share(e, end - begin, bands * r.kv_heads, s.tokens, threads)
             parts = (end - begin + share - 1) / share
-            for size, wanted in sizes:
-                with e.when(wanted), e.forever() as leave:
-                    item = claimed.get() - before.get()
-                    leave(item >= bands * r.kv_heads * parts)
-                    unit = item / parts
-                    start = (bands - 1 - unit / r.kv_heads) * BAND
-                    head = unit - unit / r.kv_heads * r.kv_heads
-                    chunk = begin + (item - unit * parts) * share
-                    final = e.field(s.positions + (first + count - 1) * 8, 0)
-                    of = Rows(first, start, e.least(rows - start, BAND), head, final)
-                    Band(e, self, r, s, scratch, size, of).run(chunk, e.least(chunk + share, end), parts)
-                    claimed.set(e.claim(r.counter))
+            with e.forever() as leave:
+                item = claimed.get() - before.get()
+                leave(item >= bands * r.kv_heads * parts)
+                unit = item / parts
+                start = (bands - 1 - unit / r.kv_heads) * band
+                head = unit - unit / r.kv_heads * r.kv_heads
+                chunk = begin + (item - unit * parts) * share
+                final = e.field(s.positions + (first + count - 1) * 8, 0)
+                of = Rows(first, start, e.least(rows - start, band), head, final)
+                Band(e, self, r, s, scratch, of).run(chunk, e.least(chunk + share, end), parts)
+                claimed.set(e.claim(r.counter))
             before.set(before.get() + bands * r.kv_heads * parts)
 
     def _chunks(
@@ -71,10 +70,15 @@ class Attend:
         _, earliest = self.seen(e, r, start, last)
         return earliest / CHUNK, self.seen(e, r, last, last)[0] / CHUNK + 1
 
+    def _band(self, e: Emitter, rows: Value, tokens: Value, threads: Value) -> Value:
+        """How many rows go through the chunks together: fewer than BAND where a worker would have too few turns."""
+        each = e.least(rows / (threads * (TURNS * WHOLE)) * WHOLE, BAND)
+        return e.select(tokens <= SPLIT, e.const(I64, BAND), e.maximum(each, e.const(I64, WHOLE)))
+
     def _share(self, e: Emitter, chunks: Value, units: Value, tokens: Value, threads: Value) -> Value:
         """How many chunks of a band a worker takes at a time: all where there are enough bands."""
         each = e.least(chunks * units / (threads * TURNS), SHARE)
-        return e.select(tokens <= SPLIT, e.select(each > 1, each, 1), chunks)
+        return e.select((tokens <= SPLIT) & (threads > 1), e.select(each > 1, each, 1), chunks)
 
     def seen(self, e: Emitter, r: SimpleNamespace, position: Value, final: Value) -> tuple[Value, Value]:
         """The last and the first position that a query at `position` sees in a step up to `final`; both rise with
@@ -99,53 +103,54 @@ class Rows:
 
 
 class Band:
-    """Up to BAND query rows that go through the chunks together, `size` rows at a time: a tile.
+    """Up to BAND query rows that go through the chunks together, in each by tiles of as many as fit the registers.
 
     What is noted of a row, of one chunk or of all so far, is its maximum and sum, in 64 bytes, and behind them the mix
     of values."""
 
     def __init__(
-        self, e: Emitter, attend: Attend, r: SimpleNamespace, s: SimpleNamespace, scratch: Value, size: int, of: Rows
+        self, e: Emitter, attend: Attend, r: SimpleNamespace, s: SimpleNamespace, scratch: Value, of: Rows
     ) -> None:
-        self.e, self.attend, self.r, self.s, self.size, self.of = e, attend, r, s, size, of
+        self.e, self.attend, self.r, self.s, self.of = e, attend, r, s, of
         self.table = e.field(r.tables + of.first * 8, 0)
         self.keys = r.pool + of.head * r.head_bytes
         self.values = self.keys + r.value_at
+        self.width = 16 * VECTORS[e.tier.lanes]  # keys, or dims of values, that are multiplied side by side
         self.note_bytes = padded(r.value_dim) * 4 + 64
-        self.q = scratch  # what the products make of the queries, HEAD_ROOM * 4 bytes a row
-        self.totals = self.q + BAND * HEAD_ROOM * 4  # notes of all chunks so far
-        self.notes = self.totals + BAND * NOTE  # a tile's, of one chunk
-        self.scores = self.notes + size * NOTE  # f32[size][SCORES], then weights
-        self.spare = self.scores + size * SCORES * 4  # f32[size][16]
-        self.rows = self.spare + size * 64  # 64 bytes each: last and first position seen, its own, slope f32
-        plain = attend.kv_type != "q8_0"
-        self.products = Floats(e, r, size, attend.kv_type) if plain else Codes(e, r, size, self.spare)
+        few = of.count <= 2 * FEW_QUERIES
+        self.sizes = (FEW_QUERIES, few), (QUERIES[e.tier.lanes], few ^ -1)  # rows of a tile, and when
+        self.size = e.select(few, e.const(I64, FEW_QUERIES), QUERIES[e.tier.lanes])
+        self.tiles = (of.count + (self.size - 1)) / self.size
+        self.panel = scratch
+        self.q = self.panel + PANEL * self.width * 4  # what the products make of the queries; ROW bytes a row, as all
+        self.totals = self.q + BAND * ROW  # notes of all chunks so far
+        self.notes = self.totals + BAND * ROW  # of one chunk
+        self.scores = self.notes + BAND * ROW  # f32[CHUNK], then weights
+        self.rows = self.scores + BAND * ROW  # 64 bytes each: last and first position seen, its own, slope f32
+        self.products = Codes(e, r) if attend.kv_type == "q8_0" else Floats(e, r, attend.kv_type)
 
     def run(self, chunk: Value, end: Value, parts: Value) -> None:
         """Take the rows through chunks chunk..end - 1; `parts` workers do so, the last of which puts it together."""
-        e, size = self.e, self.size
-        tiles = (self.of.count + (size - 1)) / size
-        with e.loop(0, tiles * size) as i:
+        e = self.e
+        with e.loop(0, self.tiles * self.size) as i:
             self._prepare(i)
-        begin, stop = e.field(self.rows, 1) & -CHUNK, e.field(self.rows + (self.of.count - 1) * 64, 0) + 1
-        with e.loop(e.maximum(chunk * CHUNK, begin), e.least(end * CHUNK, stop), CHUNK) as base:
-            with e.loop(0, tiles) as tile:
-                self._tile(tile, base)
-                first = tile * size
-                with e.loop(first, e.least(first + size, self.of.count)) as i, self._visible(i, base):
-                    note = self.notes + (i - first) * self.note_bytes
-                    with e.when(parts > 1):
-                        part = self._part(i, base)
-                        with e.loop(0, self.note_bytes, 64) as at:
-                            e.store(e.load(note + at, WIDE), part + at)
-                    with e.when(parts <= 1):
-                        self._add(i, note)
+        begin, stop = self._seen(e.const(I64, 0), self.of.count)
+        with e.loop(e.maximum(chunk * CHUNK, begin & -CHUNK), e.least(end * CHUNK, stop), CHUNK) as base:
+            self._chunk(base, e.maximum(begin, base), e.least(stop, base + CHUNK), base + CHUNK < end * CHUNK)
+            with e.loop(0, self.of.count) as i, self._visible(i, base):
+                note = self.notes + i * ROW
+                with e.when(parts > 1):
+                    part = self._part(i, base)
+                    with e.loop(0, self.note_bytes, 64) as at:
+                        e.store(e.load(note + at, WIDE), part + at)
+                with e.when(parts <= 1):
+                    self._add(i, note)
         done = self.s.done + self._number(e.const(I64, 0)) * 8
         with e.when(parts > 1):
             with e.when(e.claim(done).equals(parts - 1)):
                 e.store_shared(0, done)
                 with e.loop(0, self.of.count) as i:
-                    with e.loop(begin, stop, CHUNK) as base, self._visible(i, base):
+                    with e.loop(begin & -CHUNK, stop, CHUNK) as base, self._visible(i, base):
                         self._add(i, self._part(i, base))
                     self._finish(i)
         with e.when(parts <= 1), e.loop(0, self.of.count) as i:
@@ -168,6 +173,11 @@ class Band:
         with self.e.when((last >= base) & (earliest < base + CHUNK)):
             yield
 
+    def _seen(self, first: Value, stop: Value) -> tuple[Value, Value]:
+        """Rows first..stop - 1 see keys from the one to before the other; the former is a block's first."""
+        e = self.e
+        return e.field(self.rows + first * 64, 1) & -BLOCK, e.field(self.rows + (stop - 1) * 64, 0) + 1
+
     def _block(self, key: Value) -> Value:
         """Number of the block that holds position `key`."""
         return self.e.widen(self.e.load(self.table + (key >> 4) * 4, I32), I64)
@@ -184,11 +194,9 @@ class Band:
 
     def _prepare(self, i: Value) -> None:
         """Have the query ready, clear the result, note what the row sees; rows past the end see nothing."""
-        e, r, size = self.e, self.r, self.size
+        e, r = self.e, self.r
         row, valid = e.least(i, self.of.count - 1), i < self.of.count
-        tile = i / size
-        place = self.q + tile * (size * HEAD_ROOM * 4)
-        self.products.query(self._source(row, r.q, r.q_stride, r.key_dim), place, i - tile * size)
+        self.products.query(self._source(row, r.q, r.q_stride, r.key_dim), self.q + i * ROW)
         token, head = self._token(row)
         position = e.field(self.s.positions + token * 8, 0)
         last, earliest = self.attend.seen(e, r, position, self.of.final)
@@ -197,92 +205,166 @@ class Band:
         e.store(earliest, state + 8)
         if "slopes" in self.attend.extras:
             e.store(position, state + 16)
-            e.store(e.load(r.slopes + head * 4, F32), state + 24)
+            e.store(e.load(r.slopes + head * 4, F32) * LOG2E, state + 24)
         sinks = "sinks" in self.attend.extras  # a sink is a key whose score is given and whose value is zero
-        total = self.totals + i * self.note_bytes
+        total = self.totals + i * ROW
         with e.loop(64, self.note_bytes, 64) as at:
             e.store(e.const(WIDE), total + at)
-        e.store(e.load(r.sinks + head * 4, F32) if sinks else e.const(F32, NOTHING), total)
+        e.store(e.load(r.sinks + head * 4, F32) * LOG2E if sinks else e.const(F32, NOTHING), total)
         e.store(e.const(F32, 1.0 if sinks else 0.0), total + 4)
 
-    def _tile(self, tile: Value, base: Value) -> None:
-        """Notes of a tile's rows and a chunk, by the blocks that any of the rows sees."""
-        e, size = self.e, self.size
-        first, final = tile * size, e.least(tile * size + size, self.of.count) - 1
-        earliest, last = e.field(self.rows + first * 64, 1), e.field(self.rows + final * 64, 0)
-        begin, end = e.maximum(earliest & -BLOCK, base), e.least(last + 1, base + CHUNK)
-        with e.when(begin < end):
-            self._scores(tile, base, begin, end)
-            with e.loop(0, size) as i:
-                self._soften(first + i, i, base, begin, end)
-            self._mix(base, begin, end)
+    def _chunk(self, base: Value, begin: Value, end: Value, more: Value) -> None:
+        """Notes of the rows and the chunk at `base`, of which they see begin..end - 1; `more`: another one follows."""
+        e, r = self.e, self.r
+        block = self._block(begin)
+        following = block + e.select(more, e.const(I64, CHUNK // BLOCK), 0)
+        whole = begin & -self.width, (end + (self.width - 1)) & -self.width
+        with e.loop(*whole, self.width) as key:
+            ends = [e.least(key + BLOCK * j, (end - 1) & -BLOCK) for j in range(self.width // BLOCK)]
+            blocks = [self.keys + self._block(at) * r.key_bytes for at in ends]
+            if isinstance(self.products, Codes):
+                self._multiply_codes(self.products, base, key, blocks)
+            else:
+                ahead = self._ahead(self.values + block * r.value_bytes, r.value_bytes)
+                self._multiply(self.products, base, key, blocks, ahead.after((key - base) / self.width * r.key_dim))
+        with e.loop(0, self.of.count) as i:
+            self._hide(i, base, *whole)
+        with e.loop(0, self.of.count) as i:
+            self._weigh(i, base, *whole)
+        aheads = [self._ahead(self.keys + following * r.key_bytes, r.key_bytes)]
+        if isinstance(self.products, Codes):  # they are multiplied too fast to ask for values meanwhile
+            aheads.append(self._ahead(self.values + following * r.value_bytes, r.value_bytes))
+        with e.loop(begin, end, PANEL) as key:
+            self._mix(base, key, e.least(key + PANEL, end), aheads)
 
-    def _scores(self, tile: Value, base: Value, begin: Value, end: Value) -> None:
-        e, vectors = self.e, self.products.vectors
-        q = self.q + tile * (self.size * HEAD_ROOM * 4)
-        with e.loop(begin, end, BLOCK * vectors) as key:
-            keys = [e.least(key + BLOCK * j, (end - 1) & -BLOCK) for j in range(vectors)]
-            blocks = [self.keys + self._block(at) * self.r.key_bytes for at in keys]
-            self.products.scores(q, blocks, self.scores + (key - base) * 4)
+    def _ahead(self, start: Value, block_bytes: Value) -> Ahead:
+        line = self.width * self.products.size
+        return Ahead(start, block_bytes * (CHUNK // BLOCK), line, self.e.const(I64, 0))
 
-    def _soften(self, i: Value, lane: Value, base: Value, begin: Value, end: Value) -> None:
-        """Scores of row `lane` of the tile, row i of the band, become weights exp(score - maximum)."""
+    def _tiles(self, rows: int, begin: Value, end: Value, body: Callable[[Value, Value, Value], None]) -> None:
+        """body(first row, since, until) for every tile of so many rows that sees some of the keys begin..end - 1: it
+        sees since..until - 1."""
+        e = self.e
+        with e.loop(0, self.tiles) as tile:
+            first = tile * rows
+            since, until = self._seen(first, e.least(first + rows, self.of.count))
+            with e.when((since < end) & (until > begin)):
+                body(first, since, until)
+
+    def _multiply_codes(self, products: Codes, base: Value, key: Value, blocks: list[Value]) -> None:
+        for rows, wanted in self.sizes:
+
+            def scores(first: Value, since: Value, until: Value, rows: int = rows) -> None:
+                products.scores(rows, self.q + first * ROW, blocks, self.scores + first * ROW + (key - base) * 4)
+
+            with self.e.when(wanted):
+                self._tiles(rows, key, key + self.width, scores)
+
+    def _multiply(self, products: Floats, base: Value, key: Value, blocks: list[Value], ahead: Ahead) -> None:
+        """Scores of the rows with the keys of these blocks, `key` and those behind it."""
+        e, dims, ((few, if_few), (many, if_many)) = self.e, self.r.key_dim, self.sizes
+        with e.loop(0, dims, PANEL) as start:
+            stop = e.least(start + PANEL, dims)
+
+            def read(take: Callable[[Value, list[Value]], None]) -> None:
+                with asking(e, start, stop, [ahead]) as d:
+                    take(d, products.keys(blocks, d))
+
+            def scores(rows: int, lines: Lines, first: Value, since: Value, until: Value) -> None:
+                out, q = self.scores + first * ROW + (key - base) * 4, self.q + first * ROW
+                product(e, rows, out, start <= 0, q, lines)
+
+            with e.when(if_few):
+                self._tiles(few, key, key + self.width, partial(scores, few, read))
+            with e.when(if_many):
+                panel = Panel(e, self.panel, start)
+                read(panel.put)
+                self._tiles(many, key, key + self.width, partial(scores, many, panel.lines(start, stop)))
+
+    def _hide(self, i: Value, base: Value, begin: Value, end: Value) -> None:
+        """Scores of a row for keys begin..end - 1 as they are to be, -inf where it does not see the key; their maximum
+        is noted."""
         e, extras = self.e, self.attend.extras
-        state, scores = self.rows + i * 64, self.scores + lane * (SCORES * 4)
+        state, scores = self.rows + i * 64, self.scores + i * ROW
         last, earliest = e.field(state, 0), e.field(state, 1)
         numbers = e.const(vec(I32, 16), range(16))
-        tops, sums = e.var(WIDE, NOTHING), e.var(WIDE)
-        with e.loop(begin, end, BLOCK) as key:
-            place = scores + (key - base) * 4
-            score = e.load(place, WIDE)
-            until, since = (e.splat(e.narrow(limit - key, I32), 16) for limit in (last, earliest))
-            if "cap" in extras:
-                cap = e.splat(self.r.cap_f32, 16)
-                score = tanh(e, score / cap) * cap
-            if "slopes" in extras:
-                away = e.size(e.to_float(e.splat(e.narrow(e.field(state, 2) - key, I32), 16) - numbers))
-                score = score - e.splat(e.load(state + 24, F32), 16) * away
-            score = e.select((numbers <= until) & (numbers >= since), score, float("-inf"))
-            tops.set(e.maximum(score, tops.get()))
-            e.store(score, place)
-        top = e.largest(tops.get())
-        with e.loop(begin, end, BLOCK) as key:
-            place = scores + (key - base) * 4
-            weight = e.exp(e.load(place, WIDE) - e.splat(top, 16))
-            sums.set(sums.get() + weight)
-            e.store(weight, place)
-        note = self.notes + lane * self.note_bytes
-        e.store(top, note)
-        e.store(e.total(sums.get()), note + 4)
 
-    def _mix(self, base: Value, begin: Value, end: Value) -> None:
-        """The values of a chunk, weighed by each row's weights, into the notes.
+        def change(since: Value, until: Value, formula: Callable[[Value, Value], Value]) -> None:
+            with e.loop(e.maximum(since, begin), e.least(until, end), BLOCK) as key:
+                place = scores + (key - base) * 4
+                e.store(formula(e.load(place, WIDE), key), place)
 
-        Some blocks at a time give all their dims, so that these are read from memory in order."""
-        e, r, products, width = self.e, self.r, self.products, padded(self.r.value_dim)
-        vectors = products.vectors
-        mixes = [self.notes + self.note_bytes * i + 64 for i in range(self.size)]
-        with e.loop(0, width, 16) as d:
-            for mix in mixes:
-                e.store(e.const(WIDE), mix + d * 4)
-        with e.loop(begin, end, TOGETHER) as some, e.loop(0, width, 16 * vectors) as d:
-            places = [[mix + (d + 16 * j) * 4 for j in range(vectors)] for mix in mixes]
-            sums = [[e.var(WIDE, e.load(place, WIDE)) for place in row] for row in places]
-            with e.loop(some, e.least(some + TOGETHER, end), BLOCK) as key:
-                block = self.values + self._block(key) * r.value_bytes
-                weights = products.weights(block, self.scores + (key - base) * 4, d)
-                with e.loop(0, e.least(end - key, BLOCK)) as n:
-                    multiply(e, sums, weights + n * 4, products.apart, products.values(block, n, d))
-            for row, totals in zip(places, sums, strict=True):
-                for place, total in zip(row, totals, strict=True):
-                    e.store(total.get(), place)
+        def within(position: Value, key: Value) -> Value:
+            return e.splat(e.narrow(position - key, I32), 16)
+
+        if "cap" in extras:
+            cap = e.splat(self.r.cap_f32 * LOG2E, 16)
+            change(begin, end, lambda score, key: tanh(e, score / cap) * cap)
+        if "slopes" in extras:
+            slope, own = e.splat(e.load(state + 24, F32), 16), e.field(state, 2)
+            change(begin, end, lambda score, key: score - slope * e.size(e.to_float(within(own, key) - numbers)))
+        hidden = float("-inf")
+        change(begin, earliest, lambda score, key: e.select(numbers >= within(earliest, key), score, hidden))
+        change((last + 1) & -BLOCK, end, lambda score, key: e.select(numbers <= within(last, key), score, hidden))
+        tops = [e.var(WIDE, NOTHING) for _ in range(self.width // 16)]
+        with e.loop(begin, end, self.width) as key:
+            for j, top in enumerate(tops):
+                top.set(e.maximum(e.load(scores + (key - base) * 4 + 64 * j, WIDE), top.get()))
+        e.store(e.largest(e.join(*(top.get() for top in tops))), self.notes + i * ROW)
+
+    def _weigh(self, i: Value, base: Value, begin: Value, end: Value) -> None:
+        """Scores of a row become weights 2 ** (score - maximum), whose sum is noted."""
+        e, scores, note = self.e, self.scores + i * ROW, self.notes + i * ROW
+        top = e.splat(e.load(note, F32), 16)
+        sums = [e.var(WIDE) for _ in range(self.width // 16)]
+        with e.loop(begin, end, self.width) as key:
+            for j, total in enumerate(sums):
+                place = scores + (key - base) * 4 + 64 * j
+                weight = power(e, e.load(place, WIDE) - top)
+                total.set(total.get() + weight)
+                e.store(weight, place)
+        e.store(e.total(e.join(*(total.get() for total in sums))), note + 4)
+
+    def _mix(self, base: Value, begin: Value, end: Value, aheads: list[Ahead]) -> None:
+        """The values of keys begin..end - 1 of a chunk, weighed by each row's weights, into the notes.
+
+        Lines have the numbers of keys in the chunk."""
+        e, width, ((few, if_few), (many, if_many)) = self.e, padded(self.r.value_dim), self.sizes
+        with e.loop(0, width, self.width) as d:
+            dims = [e.least(d + at, width - 16) for at in range(0, self.width, 16)]  # past the end the last once more
+            before = (begin - base) * ((width - 1) / self.width) + d / self.width * PANEL
+            later = [ahead.after(before) for ahead in aheads]
+
+            def read(start: Value, stop: Value) -> Lines:
+                def each(take: Callable[[Value, list[Value]], None]) -> None:
+                    with e.loop(start, stop, BLOCK) as first:
+                        block = self.values + self._block(base + first) * self.r.value_bytes
+                        value = self.products.values(block, dims)
+                        with asking(e, first, e.least(stop, first + BLOCK), later) as n:
+                            take(n, value(n - first))
+
+                return each
+
+            def mix(
+                rows: int, lines: Callable[[Value, Value], Lines], first: Value, since: Value, until: Value
+            ) -> None:
+                out, fresh = self.notes + first * ROW + 64 + d * 4, e.maximum(since, base) >= begin
+                seen = lines(e.maximum(since, begin) - base, e.least(until, end) - base)
+                product(e, rows, out, fresh, self.scores + first * ROW, seen)
+
+            with e.when(if_few):
+                self._tiles(few, begin, end, partial(mix, few, read))
+            with e.when(if_many):
+                panel = Panel(e, self.panel, begin - base)
+                read(begin - base, end - base)(panel.put)
+                self._tiles(many, begin, end, partial(mix, many, panel.lines))
 
     def _add(self, i: Value, note: Value) -> None:
         """Put a chunk's note to a row's total."""
-        e, total = self.e, self.totals + i * self.note_bytes
+        e, total = self.e, self.totals + i * ROW
         tops = [e.load(x, F32) for x in (total, note)]
         top = e.maximum(*tops)
-        old, new = (e.exp(e.splat(x - top, 16)) for x in tops)
+        old, new = (power(e, e.splat(x - top, 16)) for x in tops)
         sums = e.load(total + 4, F32) * e.lane(old, 0) + e.load(note + 4, F32) * e.lane(new, 0)
         e.store(top, total)
         e.store(sums, total + 4)
@@ -292,6 +374,20 @@ class Band:
 
     def _finish(self, i: Value) -> None:
         e, r = self.e, self.r
-        total, out = self.totals + i * self.note_bytes, self._source(i, r.out, r.out_stride, r.value_dim)
+        total, out = self.totals + i * ROW, self._source(i, r.out, r.out_stride, r.value_dim)
         factor = e.splat(e.const(F32, 1.0) / e.load(total + 4, F32), 16)
         sweep(e, r.value_dim, lambda k, mask: put(e, get(e, total + 64 + k * 4, mask) * factor, out + k * 4, mask))
+
+
+def power(e: Emitter, x: Value) -> Value:
+    """2 ** x for x up to 0, to a relative error of 2e-7; 0 where it is less than 2 ** -100, NaN stays NaN.
+
+    The whole part of x goes to the exponent, of the rest a polynomial of degree 5, fitted to the least largest relative
+    error over +-1/2, exact at 0."""
+    moved = x + ROUND  # the low bits are those of the whole part
+    rest = x - (moved - ROUND)
+    series = e.const(x.kind, 0.001326472727)
+    for term in (0.009671512768, 0.05550733744, 0.2402224208, 0.6931469776, 1.0):
+        series = e.fma(series, rest, e.const(x.kind, term))
+    whole = e.bits(moved, vec(I32, x.lanes)) << 23
+    return e.select(x < -100.0, e.const(x.kind), e.bits(e.bits(series, whole.kind) + whole, x.kind))

@@ -78,11 +78,12 @@ BLOCK = 16  # tokens of a block
 HEAD_ROOM = 512  # most dims of a head
 CHUNK = 256  # positions, from a multiple of it on, whose scores are weighed together
 SPLIT = 16  # tokens of a step up to which workers share the chunks of a row
-BAND = 32  # query rows that go through a chunk while it is in the cache
-FEW_QUERIES, QUERIES = 4, {16: 8, 8: 4, 4: 4, 1: 4}  # rows at a time: of so few, and of more, by the tier's lanes
-NOTE = 64 + HEAD_ROOM * 4  # bytes: what attention keeps of a row
-SCORES = CHUNK + 16  # floats from a row's scores to the next one's
-BAND_BYTES = BAND * (HEAD_ROOM * 4 + NOTE + 64) + max(QUERIES.values()) * (NOTE + SCORES * 4 + 64)
+BAND = 96  # query rows that go through a chunk while it is in the cache
+FEW_QUERIES, QUERIES = 4, {16: 6, 8: 6, 4: 4, 1: 4}  # rows at a time: where there are few, and else by the tier's lanes
+VECTORS = {16: 4, 8: 1, 4: 1, 1: 1}  # of 16 floats, side by side in registers while rows pass
+PANEL = 64  # dims or values that are converted together
+ROW = 64 + HEAD_ROOM * 4  # bytes: room for what attention keeps of a row, be it query, scores or outputs
+BAND_BYTES = 4 * PANEL * 16 * max(VECTORS.values()) + BAND * (4 * ROW + 64)
 KV_BYTES = {"f32": 4, "f16": 2, "q8_0": 1}  # of a number, without scales
 
 

@@ -64,7 +64,7 @@ class Cache:
         each = layout.scratch_bytes(8, self.kernels.tier.tile_rows, 32)
         scratch = guarded(np.full(each * threads, 255, np.uint8))
         chunks = layout.chunk_count(max(len(self.kv[seq][0]) for seq in seqs))
-        parts = guarded(np.full(rows * heads * chunks * layout.NOTE, 255, np.uint8))
+        parts = guarded(np.full(rows * heads * chunks * layout.ROW, 255, np.uint8))
         done = guarded(np.zeros(rows * heads, np.int64))
         step = write(
             record.STEP, tokens=rows, positions=positions, spans=spans, span_count=len(seqs), scratch=scratch,
@@ -176,7 +176,7 @@ def test_blocks_that_no_row_of_a_tile_sees_are_not_visited(kernels, kv_type):
     bad = np.isnan(cache.attend([96], q=q)[0]).all(axis=1)
     assert not bad[:48].any() and bad[48:].all()
     bad = np.isnan(cache.attend([96], window=16, q=q)[0]).any(axis=1)
-    assert not bad[:48].any() and bad[48:64].all() and not bad[80:].any()
+    assert not bad[:48].any() and bad[48:64].all() and not bad[84:].any()
 
 
 @pytest.mark.parametrize("window", [1, 2, 8, 16, 17, 33, 500])
