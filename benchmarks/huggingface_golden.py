@@ -95,7 +95,12 @@ LEFT_OUT = {*BASE, "moe_intermediate_size"}  # where a case says None
 OWN = {name: None for name in ("hidden_size", "intermediate_size", "num_key_value_heads")}  # to leave out of BASE
 GPT2 = {**OWN, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64}
 
-STATED = {"exaone": "ExaoneForCausalLM", "mpt-hub": "MPTForCausalLM"}  # the class that such folders state
+STATED = {  # the class that such folders state
+    "exaone": "ExaoneForCausalLM",
+    "mpt-hub": "MPTForCausalLM",
+    "gemma3n-text-part": "Gemma3nForConditionalGeneration",
+}
+PARTS = ("gemma3n-text-part",)  # of a model whose other parts want further libraries: made alone, named as in the whole
 
 # name: class of the config, what differs from BASE, and the class of the model where the config's own is not meant
 CASES: dict[str, tuple[str, dict[str, object]]] = {
@@ -397,6 +402,7 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
         },
     ),
     "gemma3n": ("Gemma3nForCausalLM", GEMMA3N),
+    "gemma3n-text-part": ("Gemma3nForCausalLM", {**GEMMA3N, "rms_norm_eps": 1e-3}),
     "gemma4": (
         "Gemma4ForCausalLM",
         {
@@ -478,7 +484,8 @@ def make(name: str) -> None:
                 tensors[key] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).contiguous().numpy()
                 kept |= parts
             else:
-                tensors[key], kept[key] = golden.weights(key, shape), shape
+                stored = key.replace("model.", "model.language_model.", 1) if name in PARTS else key
+                tensors[key], kept[stored] = golden.weights(stored, shape), shape
         shapes = kept
         golden.write_safetensors(path, tensors)
         model = model_class.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
@@ -491,6 +498,7 @@ def make(name: str) -> None:
     with torch.no_grad(), mock.patch.object(torch, "std", sample_deviation):
         logits = model(torch.tensor([golden.IDS]), use_cache=False).logits[0].numpy()
     assert np.isfinite(logits).all() and logits.std() > 0.05, (name, logits.std())
+    saved = {"text_config": saved} if name in PARTS else saved
     saved["architectures"] = [STATED.get(name, wanted)]
     if name.endswith("mxfp4"):
         saved["quantization_config"] = {"quant_method": "mxfp4"}

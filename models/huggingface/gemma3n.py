@@ -6,7 +6,7 @@ from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.gemma3n import LAUREL, OTHERS, OWN_KV, PER_LAYER, SPARSE, STREAMS
 
 ARCH = "gemma3n"
-CLASSES = ("Gemma3nForCausalLM",)
+CLASSES = ("Gemma3nForCausalLM", "Gemma3nForConditionalGeneration")
 MODEL = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
