@@ -9,7 +9,7 @@ import numpy as np
 
 from edgeinfer.models import catalog
 from edgeinfer.simd_kernels import cpu, pack
-from edgeinfer.simd_kernels.layout import DOT_BYTES, DOTS, aligned
+from edgeinfer.simd_kernels.layout import aligned, dots
 
 BUFFER = 256 << 20  # bytes read where no file is given: more than caches hold
 READ_GRAIN = 2048  # bytes the reading kernel takes at a time
@@ -37,13 +37,13 @@ def read_bandwidth(threads: int, data: np.ndarray | None = None) -> float:
 
 def dot_peak(threads: int) -> float:
     """Products of 8-bit numbers a second, all from registers."""
-    dots = _kernel("probe.dots", 2)
+    kernel, lanes = _kernel("probe.dots", 2), cpu.host().tier.lanes
     outs = aligned(128 * threads)
 
     def part(number: int) -> None:
-        dots(DOT_TURNS, outs.ctypes.data + 128 * number)
+        kernel(DOT_TURNS, outs.ctypes.data + 128 * number)
 
-    return DOT_TURNS * DOTS * DOT_BYTES * threads / _best(part, threads)
+    return DOT_TURNS * dots(lanes) * 4 * lanes * threads / _best(part, threads)
 
 
 def _kernel(name: str, arguments: int) -> Callable[..., None]:

@@ -511,19 +511,19 @@ class Emitter:
         if self.tier.name == "avx512vnni":
             return self.intrinsic("llvm.x86.avx512.vpdpbusd.512", total.kind, total, x, w)
         if self.tier.name == "avxvnni":
-            return self._pinned(self.intrinsic("llvm.x86.avx512.vpdpbusd.256", total.kind, total, x, w))
+            return self.pinned(self.intrinsic("llvm.x86.avx512.vpdpbusd.256", total.kind, total, x, w))
         if self.tier.name == "avx2":
             if w.lanes > 2 * n:
                 x = self.intrinsic("llvm.x86.avx2.pmadd.ub.sw", vec(I16, 2 * n), x, w)
                 w = self.const(x.kind, 1)
-            return self._pinned(total + self.intrinsic("llvm.x86.avx2.pmadd.wd", total.kind, x, w))
+            return self.pinned(total + self.intrinsic("llvm.x86.avx2.pmadd.wd", total.kind, x, w))
         if self.tier.name in ("i8mm", "dotprod"):
             return self.intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", total.kind, total, w, x)
         if self.tier.name == "neon":
             return self._dot_neon(total, w, x)
         return self._dot_plain(total, self.widen_signed(w, vec(I32, 4 * n)), self.widen_signed(x, vec(I32, 4 * n)))
 
-    def _pinned(self, x: Value) -> Value:
+    def pinned(self, x: Value) -> Value:
         """`x`, computed here and not later: LLVM sees an instruction that it cannot move, of no bytes."""
         nothing = ir.InlineAsm(ir.FunctionType(x.kind, [x.kind]), "", "=x,0", side_effect=True)
         return Value(self, self.b.call(nothing, [x.raw]))

@@ -27,7 +27,7 @@ from edgeinfer.simd_kernels.quants import floats, grids, k_quants, legacy, level
 Body = Callable[..., None]
 QUANTS = {q.name: q for q in (*legacy.TYPES, *k_quants.TYPES, *low_bits.TYPES, *levels.TYPES, *grids.TYPES)}
 FLOATS = {f.name: f for f in floats.TYPES}
-TILES = [*(tile.Tile(g, minimums) for g in (16, 32) for minimums in (False, True)), tile.Tile(32, wide=True)]
+TILES = [tile.Tile(16), *(tile.Tile(32, minimums) for minimums in (0, 16, 32)), tile.Tile(32, wide=True)]
 
 
 def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -86,8 +86,8 @@ def table() -> dict[str, tuple[int, Body]]:
         **{f"few.{name}": (10, t.few) for name, t in types.items()},
         **{f"few.fine.{name}": (10, t.few_fine) for name, t in QUANTS.items()},
         **{f"unpack.{name}": (5, t.unpack) for name, t in types.items()},
-        **{t.name: (8, t.body) for t in TILES},
-        "tile.float": (5, tile.tile_float),
+        **{t.name: (11, t.body) for t in TILES},
+        "tile.float": (9, tile.tile_float),
         "transpose": (4, tile.transpose),
         "run": (6, executor.run),
         "probe.read": (3, probe.read),

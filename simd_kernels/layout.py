@@ -59,9 +59,9 @@ def tile_name(type_name: str) -> str:
     """The register tile for weights of this type."""
     if type_name in FLOATS:
         return "tile.float"
-    return (
-        f"tile.{group(type_name)}{'.minimums' if type_name in MINIMUMS else ''}{'.wide' if type_name in WIDE else ''}"
-    )
+    if type_name in MINIMUMS:
+        return f"tile.32.minimums.{group(type_name)}"
+    return f"tile.{group(type_name)}{'.wide' if type_name in WIDE else ''}"
 
 
 # Scratch of a worker: unpacked rows and the panel of the matrix multiply, then its sums; an attention tile's state;
@@ -71,6 +71,7 @@ DEPTH = 512  # columns of a panel of codes
 FLOAT_DEPTH = 128  # columns of a panel of floats: the same bytes
 PANEL_AT = 16 * (DEPTH + DEPTH // 2)  # bytes before the panel: as many unpacked rows as a register has lanes
 SPARE = 64 * 1024  # bytes before the sums
+BIAS_AT = SPARE - 256  # bytes before the biases of a panel's rows
 
 # The KV cache (kv.py has the picture).
 
@@ -161,10 +162,11 @@ def sync_bytes(threads: int) -> int:
     return SYNC_TIMES + 64 * threads
 
 
-# What the measuring kernels do (probe.py): independent sums, enough to hide the instruction's latency, and products
-# of one dot product.
+def dots(lanes: int) -> int:
+    """Independent sums that the kernel that measures products (probe.py) adds to: enough to hide the instruction's
+    latency, as many as there are registers for."""
+    return 24 if lanes == 16 else 12
 
-DOTS, DOT_BYTES = 24, 64
 
 # The output layer (select.py, screen.py).
 

@@ -7,13 +7,14 @@ or panels from a counter, so that a core that is taken away for a while holds no
 """
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
-from edgeinfer.simd_kernels.layout import DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
+from edgeinfer.simd_kernels.layout import BIAS_AT, DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
-from edgeinfer.simd_kernels.rows import WIDE, add_to, claimed, get, my_rows, path, put, sweep
-from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts, set_starts
+from edgeinfer.simd_kernels.rows import add_to, claimed, get, my_rows, path, put, sweep
+from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts
 
 
 def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
@@ -56,25 +57,74 @@ def few_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value) -
 
 
 def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, quantised: bool, fine: bool) -> None:
+    """Panel by panel: sums begin as the bias, are kept in the worker's scratch from one panel of columns to the next,
+    and go from the last one straight to `out`, but for those of tiles that reach over its edges."""
     r, s = LINEAR.read(e, op), STEP.read(e, step)
-    n = e.tier.tile_rows
+    n, tile, most = e.tier.tile_rows, e.tier.tile_tokens, DEPTH if quantised else FLOAT_DEPTH
     scratch = s.scratch + thread * s.scratch_bytes
-    sums = scratch + SPARE
-    tiles = (tokens + (e.tier.tile_tokens - 1)) / e.tier.tile_tokens
+    bias, sums = scratch + BIAS_AT, scratch + SPARE
+    kept, tiles = (sums, e.const(I64, 4 * n)), (tokens + (tile - 1)) / tile
     with e.forever() as leave:
         first = e.claim(r.counter) * n
         leave(first >= r.rows)
-        with e.loop(0, tiles * (n * e.tier.tile_tokens), 16) as k:
-            e.store(e.const(WIDE), sums + k * 4)
-        with e.loop(0, r.cols, DEPTH if quantised else FLOAT_DEPTH) as k:
-            depth = e.least(e.const(I64, DEPTH if quantised else FLOAT_DEPTH), r.cols - k)
-            if quantised:
-                panel(e, r, scratch, first, k, depth)
-                sweep_codes(e, r, scratch, sums, tiles, k, depth, fine)
-            else:
-                float_panel(e, r, scratch, first, k, depth)
-                sweep_floats(e, r, scratch, sums, tiles, k, depth)
-        write_out(e, r, sums, first, tokens)
+        begin(e, r, first, bias)
+        inside = e.select(first + n <= r.rows, tokens / tile, 0)
+        with e.loop(0, r.cols, most) as k:
+            depth = e.least(e.const(I64, most), r.cols - k)
+            (panel if quantised else float_panel)(e, r, scratch, first, k, depth)
+            start = (e.select(k > 0, sums, bias), e.select(k > 0, kept[1], 0))
+            x = codes_at(e, r, k) if quantised else (r.x + k * 4, r.x_stride)
+            run = partial(pass_tiles, e, r, scratch + PANEL_AT, depth)
+            if fine:  # the low codes go first, with what belongs to both
+                low = (x[0] + (r.cols + (r.cols >> 1)) * tile, *x[1:])
+                run(low, e.const(I64, 0), tiles, start, kept)
+                as_high_codes(e, scratch + PANEL_AT, depth / r.group)
+                start = kept
+            direct = e.select(k + depth >= r.cols, inside, 0)
+            run(x, e.const(I64, 0), direct, start, (r.out + first * 4, r.out_stride))
+            run(x, direct, tiles - direct, start, kept)
+        write_out(e, r, sums, first, inside * tile, tokens)
+
+
+def begin(e: Emitter, r: SimpleNamespace, first: Value, out: Value) -> None:
+    """out f32[tile_rows] = the biases of rows from `first` on, zeros where there are none."""
+    n = e.tier.tile_rows
+    with e.loop(0, n) as i:
+        e.store(e.const(F32), out + i * 4)
+    with e.when(r.bias > 0), e.loop(0, e.least(e.const(I64, n), r.rows - first)) as i:
+        e.store(e.load(r.bias + (first + i) * 4, F32), out + i * 4)
+
+
+def codes_at(e: Emitter, r: SimpleNamespace, k: Value) -> tuple[Value, ...]:
+    """Of the first tile of tokens, from column `k` on: codes, bytes to the next tile's, scales, which lie behind all
+    codes, and sums over 32 codes or 16, behind them in turn (activation.quantise)."""
+    n = e.tier.tile_tokens
+    eighth, scales = (r.cols >> 3) * n, r.x + r.cols * n
+    over_16 = e.select(r.group.equals(16), eighth, 0)
+    return r.x + k * n, r.x_stride * n, scales + (k >> 3) * n, scales + eighth + over_16 + (k / r.group) * (4 * n)
+
+
+Place = tuple[Value, Value]  # an address and a stride
+
+
+def pass_tiles(
+    e: Emitter,
+    r: SimpleNamespace,
+    panel: Value,
+    depth: Value,
+    x: tuple[Value, ...],
+    first: Value,
+    count: Value,
+    start: Place,
+    out: Place,
+) -> None:
+    """Pass `count` tiles of tokens, from number `first` on, over the panel."""
+    token = first * e.tier.tile_tokens
+    begun, done = ((at + token * apart, apart) for at, apart in (start, out))
+    codes, stride, *numbers = x
+    ahead = token * r.x_stride
+    with e.when(count > 0):
+        e.jump(r.tile, panel, codes + ahead, stride, *(at + ahead for at in numbers), depth, count, *begun, *done)
 
 
 def panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k: Value, depth: Value) -> None:
@@ -83,16 +133,17 @@ def panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k: Value
     n, groups = e.tier.lanes, depth / r.group
     scales, minimums = scratch + n * DEPTH, scratch + n * (DEPTH + DEPTH // 4)
     parts = panel_parts(e, scratch + PANEL_AT)
-    at = r.w + (k / r.block) * r.block_bytes
+    at, size = r.w + (k / r.block) * r.block_bytes, (depth / r.block) * r.block_bytes
     with e.loop(0, e.tier.tile_rows, n) as block:
         with e.loop(0, n) as lane:
             row = e.least(first + block + lane, r.rows - 1)  # rows past the end repeat the last one
+            with e.loop(size, size * 2, 64) as line:  # of the next panel, which is wanted when this one has passed
+                e.prefetch(at + row * r.row_bytes + line, cache=2)
             out = (scratch + lane * DEPTH, scales + lane * (DEPTH // 4), minimums + lane * (DEPTH // 4))
             e.jump(r.unpack, at + row * r.row_bytes, depth, *out)
         e.jump(r.transpose, scratch, DEPTH, depth >> 2, parts.codes + block * 4)
         e.jump(r.transpose, scales, DEPTH // 4, groups, parts.scales + block * 4)
         e.jump(r.transpose, minimums, DEPTH // 4, groups, parts.minimums + block * 4)
-    set_starts(e, parts.codes, r.group, groups)
 
 
 def float_panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k: Value, depth: Value) -> None:
@@ -104,47 +155,13 @@ def float_panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k:
         e.jump(r.transpose, scratch, 4 * FLOAT_DEPTH, depth, scratch + PANEL_AT + block * 4)
 
 
-def sweep_codes(
-    e: Emitter, r: SimpleNamespace, scratch: Value, out: Value, tiles: Value, k: Value, depth: Value, fine: bool
-) -> None:
-    """Pass all tiles of tokens; in one, scales lie behind the codes, then sums over 32 codes, then sums over 16
-    (activation.quantise)."""
-    n, at = e.tier.tile_tokens, scratch + PANEL_AT
-    stride, eighth = r.x_stride * n, (r.cols >> 3) * n
-    d, x = r.x + r.cols * n, r.x + k * n
-    over_16 = e.select(r.group.equals(16), eighth, 0)
-    numbers = (stride, d + (k >> 3) * n, d + eighth + over_16 + (k / r.group) * (4 * n), depth, tiles, out)
-    if fine:  # the low codes go first, with what belongs to both
-        e.jump(r.tile, at, x + (r.cols + (r.cols >> 1)) * n, *numbers)
-        as_high_codes(e, at, depth / r.group)
-    e.jump(r.tile, at, x, *numbers)
-
-
-def sweep_floats(
-    e: Emitter, r: SimpleNamespace, scratch: Value, out: Value, tiles: Value, k: Value, depth: Value
-) -> None:
-    n = e.tier.tile_tokens
-    with e.loop(0, tiles) as tile:
-        x, sums = r.x + tile * n * r.x_stride + k * 4, out + tile * (4 * n * e.tier.tile_rows)
-        e.jump(r.tile, scratch + PANEL_AT, x, r.x_stride, depth, sums)
-
-
-def write_out(e: Emitter, r: SimpleNamespace, sums: Value, first: Value, tokens: Value) -> None:
+def write_out(e: Emitter, r: SimpleNamespace, sums: Value, first: Value, start: Value, tokens: Value) -> None:
+    """Sums of tokens from number `start` on, of as many rows as there are."""
     n = e.tier.tile_rows
     width = e.least(e.const(I64, n), r.rows - first)
-    with e.loop(0, tokens) as t:
+    with e.loop(start, tokens) as t:
         source, out = sums + t * (4 * n), r.out + t * r.out_stride + first * 4
-
-        def move(k: Value, mask: Value | None) -> None:
-            put(e, get(e, source + k * 4, mask), out + k * 4, mask)
-
-        def move_with_bias(k: Value, mask: Value | None) -> None:
-            put(e, get(e, source + k * 4, mask) + get(e, r.bias + (first + k) * 4, mask), out + k * 4, mask)
-
-        with e.when(r.bias.equals(0)):
-            sweep(e, width, move)
-        with e.when(r.bias > 0):
-            sweep(e, width, move_with_bias)
+        sweep(e, width, lambda k, mask: put(e, get(e, source + k * 4, mask), out + k * 4, mask))
 
 
 def embed(quantised: bool) -> Callable[..., None]:

@@ -1,7 +1,7 @@
 """Kernels that measure how fast the machine reads memory and does 8-bit dot products: the limits of the real ones."""
 
+from edgeinfer.simd_kernels import layout
 from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
-from edgeinfer.simd_kernels.layout import DOTS
 from edgeinfer.simd_kernels.quants.streams import AHEAD, STREAMS
 
 
@@ -19,15 +19,16 @@ def read(e: Emitter, address: Value, size: Value, out: Value) -> None:
 
 
 def dots(e: Emitter, turns: Value, out: Value) -> None:
-    """DOTS x DOT_BYTES multiplications for each turn, in registers; a sum i32[16] goes to `out`."""
-    sums = [e.var(vec(I32, 16)) for _ in range(DOTS)]
-    codes, x = (
-        e.load(out, vec(I8, 64)),
-        e.load(out + 64, vec(I8, 64)),
-    )  # read, so that nothing is known when it is compiled
+    """Products of bytes as register tiles have them, `dots(lanes)` registers full of them for each turn; a sum
+    i32[lanes] goes to `out`."""
+    n = e.tier.lanes
+    sums = [e.var(vec(I32, n)) for _ in range(layout.dots(n))]
+    # read, so that nothing is known when it is compiled
+    x, codes = e.load(out, vec(I8, 4 * n)), e.load(out + 64, vec(I8, 4 * n))
     with e.loop(0, turns):
         for total in sums:
-            total.set(e.dot(total.get(), codes, x, False))
+            # what takes several instructions must not be done once for all
+            total.set(e.multiply(total.get(), e.pinned(x) if e.saturates() else x, codes))
     all_of_it = sums[0].get()
     for total in sums[1:]:
         all_of_it = all_of_it + total.get()

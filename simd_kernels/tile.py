@@ -49,17 +49,16 @@ def panel_parts(e: Emitter, panel: Value) -> SimpleNamespace:
     return SimpleNamespace(codes=panel, **dict(zip(("scales", "minimums", "starts", "pairs"), at, strict=True)))
 
 
-def set_starts(e: Emitter, panel: Value, group: Value, groups: Value) -> None:
+def set_starts(e: Emitter, panel: Value, group: int, cols: Value) -> None:
     """Fill in what a panel's sums start at: the bits of ROUND, less what raised activations add to the products."""
     n, rows, parts = e.tier.lanes, e.tier.tile_rows, panel_parts(e, panel)
     base, one = e.bits(e.const(vec(F32, n), ROUND), vec(I32, n)), e.const(vec(I8, 4 * n), 1)
-    with e.loop(0, groups) as g:
+    with e.loop(0, cols, group) as k:
         for first in range(0, 4 * rows, 4 * n):
-            total = e.var(base.kind)
-            with e.loop(0, group, 4) as k:
-                codes = e.load(parts.codes + (g * group + k) * rows + first, one.kind)
-                total.set(e.multiply(total.get(), one, codes))
-            e.store(base - total.get() * e.raised(), parts.starts + g * (4 * rows) + first)
+            total = e.const(base.kind)
+            for word in range(0, group, 4):
+                total = e.multiply(total, one, e.load(parts.codes + k * rows + (word * rows + first), one.kind))
+            e.store(base - total * e.raised(), parts.starts + k * (4 * rows // group) + first)
 
 
 def as_high_codes(e: Emitter, panel: Value, groups: Value) -> None:
@@ -71,42 +70,51 @@ def as_high_codes(e: Emitter, panel: Value, groups: Value) -> None:
 
 
 class Sums:
-    """tile_tokens x (tile_rows / lanes) vectors of the sums f32[tokens][tile_rows] at `out`: in registers, where a tier
-    has enough of them for that, until they are stored."""
+    """tile_tokens x (tile_rows / lanes) vectors of sums: in registers where a tier has enough of them, else in memory
+    of the call's own.  Loaded from and stored to places f32[tokens][tile_rows], tokens `stride` bytes apart."""
 
-    def __init__(self, e: Emitter, out: Value) -> None:
-        self.e, self.out, self.kind = e, out, vec(F32, e.tier.lanes)
+    def __init__(self, e: Emitter) -> None:
+        self.e, self.kind = e, vec(F32, e.tier.lanes)
         self.vectors, self.tokens = e.tier.tile_rows // e.tier.lanes, e.tier.tile_tokens
-        vectors, held = range(self.vectors), range(self.tokens if e.tier.sums_held else 0)
-        self.vars = [[e.var(self.kind, self._load(t, v)) for v in vectors] for t in held]
+        self.places = [(t, v) for t in range(self.tokens) for v in range(self.vectors)]
+        self.vars = {place: e.var(self.kind) for place in self.places} if e.tier.sums_held else {}
+        self.memory = e.memory(0 if self.vars else 4 * e.tier.lanes * len(self.places))
 
-    def _at(self, token: int, vector: int) -> Value:
-        return self.out + 4 * (self.e.tier.tile_rows * token + self.e.tier.lanes * vector)
+    def _at(self, home: Value, stride: Value | int, token: int, vector: int) -> Value:
+        return home + stride * token + 4 * self.e.tier.lanes * vector
 
-    def _load(self, token: int, vector: int) -> Value:
-        return self.e.load(self._at(token, vector), self.kind)
-
-    def add(self, token: int, vector: int, x: Value, y: Value) -> None:
-        """x * y to a vector of sums."""
+    def get(self, token: int, vector: int) -> Value:
         if self.vars:
-            var = self.vars[token][vector]
-            var.set(self.e.fma(x, y, var.get()))
-        else:
-            self.e.store(self.e.fma(x, y, self._load(token, vector)), self._at(token, vector))
+            return self.vars[token, vector].get()
+        return self.e.load(self._at(self.memory, 4 * self.e.tier.tile_rows, token, vector), self.kind)
 
-    def store(self) -> None:
-        for t, row in enumerate(self.vars):
-            for v, var in enumerate(row):
-                self.e.store(var.get(), self._at(t, v))
+    def set(self, value: Value, token: int, vector: int) -> None:
+        if self.vars:
+            self.vars[token, vector].set(value)
+        else:
+            self.e.store(value, self._at(self.memory, 4 * self.e.tier.tile_rows, token, vector))
+
+    def load(self, start: Value, stride: Value) -> None:
+        for place in self.places:
+            self.set(self.e.load(self._at(start, stride, *place), self.kind), *place)
+
+    def add(self, x: Value, y: Value, token: int, vector: int) -> None:
+        """x * y to a vector of sums."""
+        self.set(self.e.fma(x, y, self.get(token, vector)), token, vector)
+
+    def store(self, out: Value, stride: Value) -> None:
+        for place in self.places:
+            self.e.store(self.get(*place), self._at(out, stride, *place))
 
 
 class Tile:
-    """The tile for types whose scales cover `group` weights; `minimums`: that have minimums of their own; `wide`: whose
-    codes are beyond +-64."""
+    """The tile for types whose scales cover `group` weights, and minimums, where they have any, `minimums` weights, 16
+    or 32; the panel has as many scales as minimums.  `wide`: whose codes are beyond +-64."""
 
-    def __init__(self, group: int, minimums: bool = False, wide: bool = False) -> None:
+    def __init__(self, group: int, minimums: int = 0, wide: bool = False) -> None:
         self.group, self.minimums, self.wide = group, minimums, wide
-        self.name = f"tile.{group}{'.minimums' if minimums else ''}{'.wide' if wide else ''}"
+        self.each = minimums or group
+        self.name = f"tile.{group}{f'.minimums.{minimums}' if minimums else ''}{'.wide' if wide else ''}"
 
     def body(
         self,
@@ -118,12 +126,16 @@ class Tile:
         sums: Value,
         cols: Value,
         tiles: Value,
+        start: Value,
+        start_stride: Value,
         out: Value,
+        out_stride: Value,
     ) -> None:
-        """out f32[tiles][tile_tokens][tile_rows] += panel times tiles of activations, `stride` bytes apart.
+        """out f32[tiles * tile_tokens][tile_rows] = start, likewise, + panel times tiles of activations, `stride` bytes
+        apart; tokens of start and out lie so many bytes apart.
 
-        Of the first one x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols /
-        group][tile_tokens], as activation.quantise has them: every address is a constant away from one that only
+        Of the first tile x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols /
+        minimums][tile_tokens], as activation.quantise has them: every address is a constant away from one that only
         counts up, so that broadcasts need no address arithmetic. Products of a group start where integers are the
         bits of floats, which then take two operations to be scaled and added. Small tiles wait for loads, not for
         multiplications; and order is kept from word to word, or LLVM runs out of registers."""
@@ -132,29 +144,39 @@ class Tile:
         codes, size = (parts.pairs, 2) if in_pairs else (parts.codes, 1)
         if in_pairs:
             weights_in_pairs(e, parts.codes, cols, codes)
+        set_starts(e, panel, self.group, cols)
+        acc = Sums(e)
         with e.loop(0, tiles) as tile:
             ahead = tile * stride
             source = x + ahead
             if in_pairs:
                 source = codes + rows * 2 * DEPTH
                 activations_in_pairs(e, x + ahead, cols, source)
-            acc = Sums(e, out + tile * (4 * rows * tokens))
+            acc.load(start + tile * tokens * start_stride, start_stride)
             with e.loop(0, cols, self.group) as k:
-                g = k >> (self.group.bit_length() - 1)
-                if self.minimums:
-                    self._add_minimums(e, parts.minimums + g * (4 * rows), sums + ahead + g * (4 * tokens), acc)
+                g, number = (k >> (size.bit_length() - 1) for size in (self.group, self.each))
+                self._prefetch(e, x + ahead + stride + k * tokens, d + ahead + stride + (k >> 5) * (4 * tokens))
+                for i in range(self.group // self.minimums if self.minimums else 0):
+                    low, total = number * (4 * rows) + 4 * rows * i, number * (4 * tokens) + 4 * tokens * i
+                    self._add_minimums(e, parts.minimums + low, sums + ahead + total, acc)
                     e.order()
                 at = (codes + k * (rows * size), source + k * (tokens * size))
                 exact = self._products(e, parts.starts + g * (4 * rows), *at, in_pairs)
-                self._add(e, parts.scales + g * (4 * rows), exact, d + ahead + (k >> 5) * (4 * tokens), acc)
+                self._add(e, parts.scales + number * (4 * rows), exact, d + ahead + (k >> 5) * (4 * tokens), acc)
                 e.order()
-            acc.store()
+            acc.store(out + tile * tokens * out_stride, out_stride)
+
+    def _prefetch(self, e: Emitter, x: Value, d: Value) -> None:
+        """The next tile's activations: all of them are more than the second cache holds."""
+        for line in range(0, self.group * e.tier.tile_tokens, 64):
+            e.prefetch(x + line)
+        e.prefetch(d)
 
     def _add_minimums(self, e: Emitter, minimums: Value, sums: Value, acc: Sums) -> None:
         low = [e.load(minimums + 4 * e.tier.lanes * v, acc.kind) for v in range(acc.vectors)]
         for t, total in enumerate(e.spread(sums, acc.tokens, F32, e.tier.lanes)):
             for v in range(acc.vectors):
-                acc.add(t, v, low[v], total)
+                acc.add(low[v], total, t, v)
 
     def _products(self, e: Emitter, starts: Value, codes: Value, x: Value, in_pairs: bool) -> list[list[Value]]:
         """Integer sums over one group added to `starts`, i32[lanes] for each token and vector of rows."""
@@ -177,7 +199,7 @@ class Tile:
             e.order()
         for t, scale in enumerate(e.spread(d, acc.tokens, F32, e.tier.lanes)):
             for v in range(acc.vectors):
-                acc.add(t, v, numbers[v][t], scale)
+                acc.add(numbers[v][t], scale, t, v)
 
 
 def activations_of(e: Emitter, x: Value, word: int, in_pairs: bool) -> Iterator[Value]:
@@ -207,18 +229,27 @@ def activations_in_pairs(e: Emitter, x: Value, cols: Value, out: Value) -> None:
         e.store(e.widen(e.load(x + k, vec(I8, 16)), vec(I16, 16)), out + k * 2)
 
 
-def tile_float(e: Emitter, numbers: Value, x: Value, stride: Value, cols: Value, out: Value) -> None:
-    """out f32[tile_tokens][tile_rows] += panel f32[cols][tile_rows] times activations f32[cols], tokens `stride`
-    bytes apart."""
-    n, rows, tokens, kind = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens, vec(F32, e.tier.lanes)
-    places = [[out + 4 * (rows * t + n * v) for v in range(rows // n)] for t in range(tokens)]
-    sums = [[e.var(kind, e.load(at, kind)) for at in row] for row in places]
-    with e.loop(0, cols) as k:
-        w = [e.load(numbers + k * (4 * rows) + 4 * n * v, kind) for v in range(rows // n)]
-        for t, row in enumerate(sums):
-            one = e.splat(e.load(x + stride * t + k * 4, F32), n)
-            for v, var in enumerate(row):
-                var.set(e.fma(w[v], one, var.get()))
-    for row, at in zip(sums, places, strict=True):
-        for var, place in zip(row, at, strict=True):
-            e.store(var.get(), place)
+def tile_float(
+    e: Emitter,
+    numbers: Value,
+    x: Value,
+    stride: Value,
+    cols: Value,
+    tiles: Value,
+    start: Value,
+    start_stride: Value,
+    out: Value,
+    out_stride: Value,
+) -> None:
+    """As Tile.body, with a panel f32[cols][tile_rows] and activations f32[cols], tokens `stride` bytes apart."""
+    n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
+    kind, acc = vec(F32, n), Sums(e)
+    with e.loop(0, tiles * tokens, tokens) as first:
+        acc.load(start + first * start_stride, start_stride)
+        with e.loop(0, cols) as k:
+            w = [e.load(numbers + k * (4 * rows) + 4 * n * v, kind) for v in range(acc.vectors)]
+            for t in range(tokens):
+                one = e.splat(e.load(x + stride * (first + t) + k * 4, F32), n)
+                for v in range(acc.vectors):
+                    acc.add(w[v], one, t, v)
+        acc.store(out + first * out_stride, out_stride)

@@ -160,6 +160,16 @@ class Q2_K(TwoBit):
         minimums = e.to_float(packed >> 4) * -e.pick(d, [3] * 16)
         return Codes(self.two_bits(e, w), scales, minimums)
 
+    def load_whole(self, e: Emitter, w: Value, blocks: int) -> Codes:
+        """Scales of groups are small numbers, and become part of the codes."""
+        unpacked, steps = self.load(e, w, blocks), e.load(w, vec(I8, 16)) & 15
+        groups, chunks = self.order(blocks), []
+        for i, chunk in enumerate(unpacked.chunks):
+            step = e.pick(steps, [group for group in groups[4 * i : 4 * i + 4] for _ in range(16)])
+            high = -(e.shift(chunk, 1) & 1) & step
+            chunks.append((-(chunk & 1) & step) + high + high)
+        return Codes(chunks, half(e, w + 80, 16), unpacked.minimums)
+
 
 class Q3_K(TwoBit):
     """Top bits u8[32], bit pairs u8[64], scales u8[12] (16 of 6 bits), d f16: w = d * (scale - 32) * (code - 4).

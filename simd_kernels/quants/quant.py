@@ -17,7 +17,6 @@ from edgeinfer.simd_kernels.quants import few
 from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
 
 WIDE = vec(F32, 16)
-PREFETCH = 4096  # bytes ahead of the weights in use where one row is read after the other
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,10 @@ class Quant:
         """Chunks to be multiplied: codes, or where that is quicker, `times` as much."""
         return self.load(e, w, blocks).chunks
 
+    def load_whole(self, e: Emitter, w: Value, blocks: int) -> Codes:
+        """As `load`, but where groups of 16 have minimums, scales are those of 32 weights."""
+        return self.load(e, w, blocks)
+
     def order(self, blocks: int) -> Sequence[int]:
         """Which sixteen weights stand at each 16 codes of the chunks: as it suits the layout."""
         return range(blocks * self.block // 16)
@@ -100,14 +103,13 @@ class Quant:
     def unpack(self, e: Emitter, w: Value, cols: Value, codes: Value, scales: Value, minimums: Value) -> None:
         """codes i8[cols], scales and minimums f32[cols / group] of one row's `cols` weights at `w`.
 
-        Types with an offset get codes less their offset, and minimums of zero."""
+        Types with an offset get codes less their offset, and minimums of zero; in types with minimums scales of 32
+        weights are the same."""
 
         for start, stop, blocks in self._batches(cols):
             with e.loop(start, stop, blocks * self.block) as k:
                 at = w + self._offset(k)
-                for line in range(0, blocks * self.bytes, 64):
-                    e.prefetch(at + (PREFETCH + line), cache=2)
-                unpacked = self.load(e, at, blocks)
+                unpacked = self.load_whole(e, at, blocks)
                 order = iter(self.order(blocks))
                 for chunk in (chunk - self.offset for chunk in unpacked.chunks):
                     for sixteen in range(0, chunk.lanes, 16):

@@ -18,7 +18,7 @@ TELLING = ["dot.Q4_K", "dot.Q8_0", "dot.F16", "tile.32", "tile.16", "tile.32.wid
 NAMES = [name for name in kernels.table() if not name.startswith("attend.") or name.count(".") in (1, 5)]
 MULTIPLYING = [name for name in NAMES if name.startswith(("dot.", "tile.", "quantise", "run"))]
 TILES = ["tile.16", "tile.32", "tile.32.wide"]
-MINIMUMS = ["tile.16.minimums", "tile.32.minimums"]
+MINIMUMS = ["tile.32.minimums.16", "tile.32.minimums.32"]
 
 
 def assembly(name, tier):
@@ -135,8 +135,7 @@ def test_arm_converts_halves_and_waits_with_instructions():
 def inner_loop(name, tier):
     """The loop over columns of a tile."""
     text = assembly(name, cpu.tier(tier))
-    (body,) = (body for _, body in loops(text) if re.search("dot|vpdp|vpmadd|smull|fmla|vfmadd", body))
-    return body
+    return max((body for _, body in loops(text) if re.search("dot|vpdp|vpmadd|smull|fmla|vfmadd", body)), key=len)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,12 @@ def test_tiles_keep_their_sums_in_registers(tier, name):
 @pytest.mark.parametrize("name", TILES)
 @pytest.mark.parametrize("tier", ["avxvnni", "avx2"])
 def test_integers_of_tiles_stay_in_registers(tier, name):
-    assert not re.search(r"%[xy]mm.*\(%rsp\)|\(%rsp\).*%[xy]mm", inner_loop(name, tier))
+    """Of what is on the stack, only the float sums change."""
+    lines = [line for line in inner_loop(name, tier).splitlines() if re.search(r"\(%rsp\).*mm|mm.*\(%rsp\)", line)]
+    assert all(re.match(r"\tv(fm|mul|mova|movu|broad)\w*[ps]s\t", line) for line in lines)
+    shape = cpu.tier(tier)
+    stores = [line for line in lines if line.endswith("(%rsp)")]
+    assert len(stores) <= shape.tile_rows // shape.lanes * shape.tile_tokens
 
 
 def test_a_broken_module_is_refused():

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from edgeinfer.simd_kernels import layout, tile
+from edgeinfer.simd_kernels import layout
 from edgeinfer.simd_kernels.kernels import TILES
 from tests.simd_kernels import twins
-from tests.simd_kernels.harness import call, guarded
+from tests.simd_kernels.harness import between_rows, guarded, padded_rows
 
 TILED = {t.name: t for t in TILES}
 
@@ -18,23 +18,25 @@ def limits(name):
 
 def sweep(kernels, name, codes, x_codes, x_scales, rng):
     """(got, want, sizes of terms) f32[tokens, rows] of one pass; codes i8[cols, rows], x i8[tokens, cols]."""
-    group, rows, tokens = TILED[name].group, kernels.tier.tile_rows, kernels.tier.tile_tokens
+    each, rows, tokens = TILED[name].each, kernels.tier.tile_rows, kernels.tier.tile_tokens
     cols = len(codes)
-    scales, minimums = rng.standard_normal((2, cols // group, rows), dtype=np.float32)
+    scales, minimums = rng.standard_normal((2, cols // each, rows), dtype=np.float32)
+    scales = np.repeat(scales[:: TILED[name].group // each], TILED[name].group // each, axis=0)
     scales = scales.astype(np.float16).astype(np.float32) * 63  # as precise as any type's
-    minimums *= TILED[name].minimums
+    minimums *= TILED[name].minimums > 0
     start = rng.standard_normal((len(x_codes), rows), dtype=np.float32)
     panel = guarded(np.zeros(rows * layout.DEPTH * 15 // 4 + tokens * layout.DEPTH * 2, np.uint8))
     parts = (codes.reshape(cols // 4, 4, rows).swapaxes(1, 2), scales, minimums)
     for at, part in zip((0, rows * layout.DEPTH, rows * layout.DEPTH * 5 // 4), parts, strict=True):
         panel[at : at + part.nbytes] = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
-    call(kernels.build(3, tile.set_starts), panel, group, cols // group)
-    x, out = guarded(twins.tiles(x_codes, x_scales, kernels.tier)), guarded(start)
+    x, out = guarded(twins.tiles(x_codes, x_scales, kernels.tier)), padded_rows(np.zeros_like(start))
     d = x.ctypes.data + cols * tokens
-    sums = d + cols // 8 * tokens * (2 if group == 16 else 1)
-    kernels.call(name, panel, x, x.shape[1], d, sums, cols, len(x), out)
-    w = np.repeat(scales, group, axis=0).astype(np.float64) * codes
-    low = np.repeat(minimums, group, axis=0).astype(np.float64)
+    sums = d + cols // 8 * tokens * (2 if each == 16 else 1)
+    begun = padded_rows(start, 3)
+    kernels.call(name, panel, x, x.shape[1], d, sums, cols, len(x), begun, begun.strides[0], out, out.strides[0])
+    assert np.isnan(between_rows(out)).all()
+    w = np.repeat(scales, each, axis=0).astype(np.float64) * codes
+    low = np.repeat(minimums, each, axis=0).astype(np.float64)
     exact_x = x_codes * np.repeat(x_scales, 32, axis=1).astype(np.float64)
     return out, start + exact_x @ (w + low), np.abs(start) + np.abs(exact_x) @ (np.abs(w) + np.abs(low))
 
@@ -65,10 +67,10 @@ def test_tile_does_not_saturate(kernels, name, sign, end):
 def test_float_tile(kernels, cols):
     rng, tier = np.random.default_rng(cols), kernels.tier
     panel = rng.standard_normal((cols, tier.tile_rows), dtype=np.float32)
-    x = guarded(rng.standard_normal((tier.tile_tokens, cols + 3), dtype=np.float32))[:, 3:]
-    start = rng.standard_normal((tier.tile_tokens, tier.tile_rows), dtype=np.float32)
-    out = guarded(start)
-    kernels.call("tile.float", guarded(panel), x.ctypes.data, x.strides[0], cols, out)
+    x = guarded(rng.standard_normal((2 * tier.tile_tokens, cols + 3), dtype=np.float32))[:, 3:]
+    start = guarded(rng.standard_normal(tier.tile_rows, dtype=np.float32))
+    out = padded_rows(np.zeros((len(x), tier.tile_rows), np.float32))
+    kernels.call("tile.float", guarded(panel), x.ctypes.data, x.strides[0], cols, 2, start, 0, out, out.strides[0])
     want = start + x.astype(np.float64) @ panel
     assert (np.abs(out - want) <= 2e-6 * (np.abs(start) + np.abs(x) @ np.abs(panel))).all()
 
