@@ -19,7 +19,7 @@ def forward(b: Builder) -> Value:
         gate = b.activate(b.linear(h, "attn_gate", c.heads * c.value_dim), "sigmoid")
         q, k, v = b.qkv(h)
         q, k = b.head_norm(q, "attn_q_norm"), b.head_norm(k, "attn_k_norm")
-        if local[layer]:
+        if (layer + 1) % PERIOD:
             q, k = b.rope(q, rope), b.rope(k, rope)
         h = b.mul(b.attend(q, k, v, layer, window if local[layer] else 0), gate)
         x = b.add(x, b.norm(b.linear(h, "attn_output", c.dim), "post_attention_norm"))

@@ -10,13 +10,13 @@ PERIOD = 4
 
 def forward(b: Builder) -> Value:
     c = b.config
-    window = b.keys.integer("attention.sliding_window")
+    window, local = b.keys.integer("attention.sliding_window"), b.sliding(PERIOD)
     rope = b.model_rope("adjacent")
     x = b.embed()
     for layer in b.layers():
         h = b.layer_norm(x, "attn_norm")
         q, k, v = b.qkv(h)
-        if (layer + 1) % PERIOD:
+        if local[layer]:
             attended = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer, window)
         else:
             attended = b.attend(q, k, v, layer)

@@ -14,15 +14,15 @@ def forward(b: Builder) -> Value:
     c = b.config
     window = b.keys.integer("attention.sliding_window", 0, least=0)
     mixed = c.layers == LAYERS_OF_32B and window > 0
+    local = b.sliding(PERIOD) if mixed else (False,) * c.layers
     rope = b.model_rope("halves")
     x = b.embed()
     for layer in b.layers():
         q, k, v = b.qkv(x)
         q, k = b.head_norm(q, "attn_q_norm"), b.head_norm(k, "attn_k_norm")
-        is_local = mixed and (layer + 1) % PERIOD != 0
-        if is_local or not mixed:
+        if local[layer] or not mixed:
             q, k = b.rope(q, rope), b.rope(k, rope)
-        h = b.attend(q, k, v, layer, window if is_local else 0)
+        h = b.attend(q, k, v, layer, window if local[layer] else 0)
         x = b.add(x, b.norm(b.linear(h, "attn_output", c.dim), "post_attention_norm"))
         x = b.add(x, b.norm(b.gated_mlp(x, "silu"), "post_ffw_norm"))
     return b.logits(x)

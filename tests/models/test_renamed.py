@@ -1,4 +1,4 @@
-"""Architectures of which the kit has no model, but one of the same tensors: its weights under the other name and keys,
+"""Architectures and keys of which the kit has no model, but one of the same tensors: its weights under other names,
 against logits of llama.cpp for the same file (renamed.json: the first of the last position)."""
 
 import dataclasses
@@ -32,6 +32,9 @@ class Case:
 
 
 CASES = {
+    "cohere2-pattern": Case("cohere2", "cohere2", {"attention.sliding_window_pattern": 2}),
+    "afmoe-pattern": Case("afmoe", "afmoe", {"attention.sliding_window_pattern": 2}),
+    "exaone4-pattern": Case("exaone4", "exaone4-swa64", {"attention.sliding_window_pattern": 2}),
     "hunyuan_vl": Case("hunyuan_vl", "hunyuan-dense", SECTIONS),
     "hunyuan-dense-grown": Case("hunyuan-dense", "hunyuan-dense", {"rope.scaling.alpha": 50.0}),
     "mellum": Case("mellum", "qwen3moe"),
