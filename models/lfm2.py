@@ -7,14 +7,15 @@ from edgeinfer.plan import Builder, Value
 
 
 def forward(b: Builder) -> Value:
-    rope = b.model_rope("halves")
+    rope, window = b.model_rope("halves"), b.keys.integer("attention.sliding_window", 0, least=0)
     x = b.embed()
     for layer in b.layers():
         c, h = b.config, b.norm(x, "attn_norm")
         if c.kv_heads:
             q, k, v = b.qkv(h)
             q, k = b.head_norm(q, "attn_q_norm"), b.head_norm(k, "attn_k_norm")
-            h = b.linear(b.attend(b.rope(q, rope), b.rope(k, rope), v, layer), "attn_output", c.dim)
+            h = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer, window)
+            h = b.linear(h, "attn_output", c.dim)
         else:
             h = short_conv(b, h)
         x = b.add(x, h)

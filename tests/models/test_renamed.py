@@ -37,6 +37,7 @@ CASES = {
     "exaone4-pattern": Case("exaone4", "exaone4-swa64", {"attention.sliding_window_pattern": 2}),
     "hunyuan_vl": Case("hunyuan_vl", "hunyuan-dense", SECTIONS),
     "hunyuan-dense-grown": Case("hunyuan-dense", "hunyuan-dense", {"rope.scaling.alpha": 50.0}),
+    "lfm2-window": Case("lfm2", "lfm2", {"attention.sliding_window": 8}),
     "mellum": Case("mellum", "qwen3moe"),
     "mellum-windows": Case("mellum", "qwen3moe", {"attention.sliding_window": 8}),
     "mellum-pattern": Case(
