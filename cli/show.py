@@ -103,7 +103,7 @@ def _run(file: "GgufFile", ctx: int | None, kv_type: str) -> dict[str, Any]:
         "pooling": traced.pooling,
         "bytes_per_token": cost.weight_bytes(traced),
         "memory": _memory(traced, context, kv_type),
-        "memory_by_context": [_memory(traced, n, kv_type) for n in (*CONTEXTS, context) if n <= context],
+        "memory_by_context": [_memory(traced, n, kv_type) for n in sorted({*CONTEXTS, context}) if n <= context],
     }
     reason = _obstacle(file, facts["memory"])
     return {**facts, "cannot_run": reason} if reason else facts

@@ -71,8 +71,9 @@ def test_memory_is_told_by_length_of_context(edgeinfer, tmp_path):
         keys["llama.context_length"] = 4096
 
     path = tiny.write(tmp_path / "m.gguf", edit=longer)
-    rows = json.loads(edgeinfer("show", path, "--json").stdout)["memory_by_context"]
-    assert [row["context"] for row in rows] == [512, 2048, 4096]
+    for arguments, contexts in (([], [512, 2048, 4096]), (["--ctx", "2048"], [512, 2048])):
+        rows = json.loads(edgeinfer("show", path, "--json", *arguments).stdout)["memory_by_context"]
+        assert [row["context"] for row in rows] == contexts
     assert rows[0]["kv_bytes"] * 4 == rows[1]["kv_bytes"] and "at 2048" in edgeinfer("show", path).stdout
 
 
