@@ -3,6 +3,7 @@
 import math
 
 from edgeinfer import memory
+from edgeinfer.lowering.outputs import early
 from edgeinfer.op import Op
 from edgeinfer.plan import Plan
 
@@ -20,10 +21,14 @@ def kv_bytes(plan: Plan, kv_type: str, tokens: float) -> int:
 
 
 def products(plan: Plan, tokens: int) -> float:
-    """Multiplications of linear layers for each token of a prompt; the output layer runs once for all of them."""
-    sizes = [_share(plan, op, op.weights[0]) * _elements(plan, op) for op in plan.ops if op.kind.endswith("linear")]
-    *layers, output = sizes
-    return sum(layers) + output / tokens
+    """Multiplications of linear layers for each token of a prompt; those behind the last attention run once for all
+    of them."""
+    total, rows = 0.0, 1.0
+    for op in early(plan.ops):
+        rows = 1 / tokens if op.kind == "outputs" else rows
+        if op.kind.endswith("linear"):
+            total += _share(plan, op, op.weights[0]) * _elements(plan, op) * rows
+    return total
 
 
 def _share(plan: Plan, op: Op, name: str) -> float:

@@ -36,9 +36,9 @@ class Lowering(Layers, Arithmetic, Attention, Experts, Recurrence):
     """Turns ops into nodes, one method for each op kind."""
 
     def run(self) -> Lowered:
-        for op in self.plan.ops:
+        for op in self.ops:
             getattr(self, op.kind)(op)
-        final = self.values[self.plan.ops[-1].out.id]
+        final = self.values[self.ops[-1].out.id]
         final.root.logits = True
         slots = place(self.nodes)
         mark_waits(self.nodes)

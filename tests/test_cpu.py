@@ -35,6 +35,9 @@ ODD_PIECES = (1, 5, 2, 9)
 
 # Both sum up float32, in another order: some 2**-24 for each of hundreds of additions, layer after layer.
 TIGHT = 1e-4
+# Among the numbers taken finely there is always one so near to the middle of two codes of 16 bits that these last bits
+# decide; that comes to so much.
+FINE = 5e-4
 # How much farther from the exact logits the kernels may be than the reference with the same rounding.  They are not
 # equal: where a number lies so near to the middle of two codes that the last bit of a sum decides, all rounding after
 # it falls anew.
@@ -118,10 +121,17 @@ def rounding(monkeypatch):
     plain = dict(reference.OPS)
 
     def linear(op, given, x):
-        if given.weights._tensors[op.weights[0]].type.name in layout.FLOATS:
+        name, tensors = op.weights[0], given.weights._tensors
+        if tensors[name].type.name in layout.FLOATS:
             return plain["linear"](op, given, x)
-        round_ = twins.rounded if op.weights[0].startswith("blk.") else twins.finely_rounded  # for the logits
+        round_ = twins.finely_rounded if finely(name, tensors) else twins.rounded
         return plain["linear"](op, given, round_(x))
+
+    def finely(name, tensors):
+        """Attention's values, and all behind the last attention."""
+        last = max(name.split(".")[1] for name in tensors if name.startswith("blk."))
+        outputs = not name.startswith("blk.") or name.startswith((f"blk.{last}.attn_o", f"blk.{last}.f"))
+        return outputs or "attn_v" in name
 
     def attend(kv_type):
         def cached(x, dim):
@@ -193,7 +203,7 @@ def test_every_architecture_and_type_to_the_last_code(model, backends, rounding,
         this.judge.close_sequence(chunk.seq)
         backend.cut(chunk.seq, 0)
     for got in (together, np.concatenate([step(backend, chunk) for chunk in chunks])):
-        assert np.median(np.abs(got - want).max(axis=1)) <= TIGHT * want.std()
+        assert np.median(np.abs(got - want).max(axis=1)) <= FINE * want.std()
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -247,7 +257,7 @@ def test_types_may_differ_from_tensor_to_tensor(model, backends, rounding):
     backend = backends(this, kv_type="f32")
     got = run(backend, backend.open(), IDS)
     assert off_on_average(got, exact) <= AS_NEAR * off_on_average(rounded, exact)
-    assert off(got[:1], rounded[:1]) <= TIGHT
+    assert off(got[:1], rounded[:1]) <= FINE
 
 
 # However a text is cut into steps

@@ -78,7 +78,7 @@ def same_memory(one, other):
 
 def in_tiles(node, buffer):
     """Quantised rows lie in tiles of several rows, as those of no other buffer do."""
-    return node.kernel == "quantise" and buffer is node.writes["out"].root
+    return node.kernel in ("quantise", "quantise.fine") and buffer is node.writes["out"].root
 
 
 def on_own_rows(first, a, second, b):
@@ -144,14 +144,23 @@ def test_every_kernel_named_is_in_the_table(lowered):
     assert names <= set(kernels.table())
 
 
-def test_q_k_v_and_gate_up_share_one_quantised_input(tmp_path):
+def test_q_k_and_gate_up_share_one_quantised_input(tmp_path):
     nodes = lower(tmp_path, "llama", "Q4_0").nodes
-    # for q|k|v, output, gate|up and down of two layers, and finely for the logits
-    assert [node.kernel for node in nodes].count("quantise") == 2 * 4
-    assert [node.kernel for node in nodes if node.rows == "outputs"][-2:] == ["quantise.fine", "linear.fine"]
+    # of the first layer for q|k, output, gate|up and down, of the last one for q|k
+    assert [node.kernel for node in nodes].count("quantise") == 4 + 1
     linear = [i for i, node in enumerate(nodes) if node.kernel == "linear.quantised"]
     runs = [i for i in linear if i + 1 in linear]
-    assert len(runs) == 2 * 3 and not any(nodes[i].wait for i in runs)  # q k, k v, gate up
+    assert len(runs) == 3 and not any(nodes[i].wait for i in runs)  # q k of both, gate up of the first
+
+
+def test_values_and_what_leads_to_the_logits_take_their_input_finely(tmp_path):
+    nodes = lower(tmp_path, "llama", "Q4_0").nodes
+    fine = [node for node in nodes if node.kernel == "linear.fine"]
+    assert [node.rows for node in fine] == ["tokens"] * 2 + ["outputs"] * 5
+    stores = [node for node in nodes if node.kernel == "store.f16"]
+    assert [node.reads["v"] for node in stores] == [node.writes["out"] for node in fine[:2]]
+    assert not any(node.kernel == "linear.quantised" for node in nodes if node.rows == "outputs")
+    assert [node.kernel for node in nodes[-2:]] == ["quantise.fine", "linear.fine"]  # which the view's end relies on
 
 
 def test_float_types_are_not_quantised(tmp_path):

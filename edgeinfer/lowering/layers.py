@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgeinfer.formats.gguf import Tensor
 from edgeinfer.lowering.nodes import Buffer, Nodes
 from edgeinfer.plan import Op
 from edgeinfer.simd_kernels import layout, record
@@ -63,7 +62,7 @@ class Layers(Nodes):
         x = self.value(op, 0) if tensor.type.name in layout.FLOATS else self.quantise(op, 0)
         out = self.fresh(op)
         bias = self.floats(op.weights[1]) if len(op.weights) > 1 else 0
-        self.matrix(tensor, self.address(tensor.data), tensor.shape[-1], op.out.width, x, out, bias)
+        self.matrix(op, self.address(tensor.data), tensor.shape[-1], op.out.width, x, out, bias)
 
     def head_linear(self, op: Op) -> None:
         """A linear layer for each head, from its part of the row to its part."""
@@ -73,14 +72,15 @@ class Layers(Nodes):
         for head in range(heads):
             x = Buffer(source.stride, base=source, offset=4 * part * head)
             if tensor.type.name not in layout.FLOATS:
-                x = self.quantised_part(x, part)
+                x = self.quantised_part(op, x, part)
             place = Buffer(out.stride, base=out, offset=4 * width * head)
-            self.matrix(tensor, self.address(tensor.data[head]), part, width, x, place, 0)
+            self.matrix(op, self.address(tensor.data[head]), part, width, x, place, 0)
 
-    def matrix(self, tensor: Tensor, address: int, cols: int, rows: int, x: Buffer, out: Buffer, bias: int) -> None:
-        """out = x times the matrix [rows][cols] at `address`, of the tensor's type."""
+    def matrix(self, op: Op, address: int, cols: int, rows: int, x: Buffer, out: Buffer, bias: int) -> None:
+        """out = x times the matrix [rows][cols] at `address`, of the type of the op's tensor."""
+        tensor = self.plan.tensors[op.weights[0]]
         name = tensor.type.name
-        fine = self.fine and name not in layout.FLOATS
+        fine = self.fine(op) and name not in layout.FLOATS
         kind = "float" if name in layout.FLOATS else "fine" if fine else "quantised"
         row_bytes = tensor.type.row_bytes(cols)
         fields = {

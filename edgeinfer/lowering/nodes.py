@@ -10,6 +10,7 @@ import numpy as np
 
 from edgeinfer import state
 from edgeinfer.kvcache import KVCache
+from edgeinfer.lowering.outputs import early
 from edgeinfer.plan import Op, Plan
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import layout, record
@@ -64,10 +65,12 @@ class Nodes:
 
     def __init__(self, plan: Plan, cache: KVCache, threads: int) -> None:
         self.plan, self.cache, self.threads = plan, cache, threads
-        self.readers = Counter(x.id for op in plan.ops for x in op.ins)
+        self.ops = early(plan.ops)
+        self.readers = Counter(x.id for op in self.ops for x in op.ins)
+        self.attended = {op.ins[2].id for op in self.ops if op.kind == "attend" and len(op.ins) == 3}
         self.nodes: list[Node] = []
         self.values: dict[int, Buffer] = {}
-        self.quantised: dict[int, Buffer] = {}
+        self.quantised: dict[tuple[int, bool], Buffer] = {}
         self.states, _ = state.places(plan.ops)
         self.cached: dict[int, Buffer] = {}  # what is written to a layer's KV pool
         self.ropes: dict[Rope, str] = {}
@@ -78,21 +81,22 @@ class Nodes:
         return self.values[op.ins[index].id]
 
     def quantise(self, op: Op, index: int) -> Buffer:
-        """The 8-bit form of an input, made once for all that read it."""
-        number = op.ins[index].id
-        if number not in self.quantised:
-            self.quantised[number] = self.quantised_part(self.value(op, index), op.ins[index].width)
-        return self.quantised[number]
+        """The 8-bit form of an input, made once for all that read it so."""
+        form = op.ins[index].id, self.fine(op)
+        if form not in self.quantised:
+            self.quantised[form] = self.quantised_part(op, self.value(op, index), op.ins[index].width)
+        return self.quantised[form]
 
-    def quantised_part(self, x: Buffer, width: int) -> Buffer:
-        out = Buffer(layout.activation_bytes(width, self.fine), tiled=True)
-        self.append(f"quantise{'.fine' * self.fine}", record.QUANTISE, {"width": width, "groups": 1}, {"x": x}, out)
+    def quantised_part(self, op: Op, x: Buffer, width: int) -> Buffer:
+        fine = self.fine(op)
+        out = Buffer(layout.activation_bytes(width, fine), tiled=True)
+        self.append(f"quantise{'.fine' * fine}", record.QUANTISE, {"width": width, "groups": 1}, {"x": x}, out)
         return out
 
-    @property
-    def fine(self) -> bool:
-        """Whether activations are quantised finely: for the logits, whose error nothing evens out."""
-        return self.rows == "outputs"
+    def fine(self, op: Op) -> bool:
+        """Whether the op takes its activations finely: where much of the error of logits comes from and few products
+        are.  That is behind the last attention, and in making attention's values."""
+        return self.rows == "outputs" or op.out.id in self.attended
 
     def in_place(self, op: Op, kernel: str, form: record.Record, fields: Mapping[str, int | float]) -> None:
         """A node that does number by number; it overwrites its input where nothing else reads that."""
