@@ -23,8 +23,8 @@ from edgeinfer.cpu import CpuBackend
 from edgeinfer.formats import gguf
 from edgeinfer.plan import trace
 from edgeinfer.sampling import Sampler
-from edgeinfer.selection import Selection
-from edgeinfer.simd_kernels.record import OP_BYTES, PICK
+from edgeinfer.selection import FIRST, WANTED, Selection
+from edgeinfer.simd_kernels.record import OP_BYTES
 from edgeinfer.tokenizer import Tokenizer
 
 LENGTH = 512  # tokens of a text
@@ -44,11 +44,11 @@ def texts() -> Iterator[str]:
 
 def end(backend: CpuBackend, selection: Selection, k: int) -> np.ndarray:
     """Bits of ids and logits of the end of a step with the view, once more for the same activations."""
-    first, records = len(backend._records) - 1, selection._screened
-    records[-1, PICK.names.index("wanted")] = k
-    records[-2, PICK.names.index("wanted")] = k + 64
-    selection._counters[:] = selection._rescored[0] = selection._first.count[0] = selection._found.count[0] = 0
-    backend._workers.run(records.ctypes.data + first * OP_BYTES, len(records) - first, backend._step.address)
+    first, program = len(backend._records) - 1, selection._screened
+    program.records[-1, WANTED] = k
+    program.records[-2, WANTED] = k + FIRST
+    selection._counts.fill(0)
+    backend._workers.run(program.address + first * OP_BYTES, program.count - first, backend._step.address)
     return bits(selection._found.top(k))
 
 
@@ -75,9 +75,8 @@ def compare(path: str, positions: int, threads: int) -> None:
             rescored[1].append(int(selection._rescored[0]))
             backend._write_to(logits)
             backend._counters[:] = 0
-            backend._workers.run(
-                backend._records.ctypes.data + (len(backend._records) - 1) * OP_BYTES, 1, backend._step.address
-            )
+            last = backend._program.address + (backend._program.count - 1) * OP_BYTES
+            backend._workers.run(last, 1, backend._step.address)
             same = np.array_equal(got, bits(top(logits[0], 40))) and np.array_equal(greedy, bits(top(logits[0], 1)))
             seen, wrong = seen + 1, wrong + (not same)
             if seen % 1000 == 0 or seen == positions:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from array import array
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from edgeinfer.pace import Pace
 from edgeinfer.plan import Plan
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import cpu, layout, pack, record
-from edgeinfer.simd_kernels.workers import Workers
+from edgeinfer.simd_kernels.workers import Program, Workers
 from edgeinfer.spans import Span, Trace
 from edgeinfer.state import States
+
+STEP_FIELDS = {name: place for place, name in enumerate(record.STEP.names)}
 
 
 class CpuBackend:
@@ -53,6 +55,7 @@ class CpuBackend:
         self._slots = [layout.aligned(stride * rows) for stride in lowered.slots]
         self._ropes = [RopeTable(rope, n_ctx) for rope in lowered.ropes]
         self._step = Step(self.n_batch, n_seq, list(self._cache.groups), plan)
+        self._one_row = np.broadcast_to(np.float32(0), (1, plan.width))  # logits of a step that asks for none in full
         self._scratch(n_threads, rows)
         if deterministic:
             self._step.set(few=self.n_batch, uniform=1)
@@ -84,9 +87,11 @@ class CpuBackend:
             h for n in nodes for h in n.helpers.values() if h not in places
         }
         kernels = pack.load(names, self.tier, catalog.home() / "kernels")
-        self._counters = layout.aligned(64 * len(nodes))
-        free = iter(range(self._counters.ctypes.data, self._counters.ctypes.data + 64 * len(nodes), 64))
+        counters = 64 * sum(node.counter for node in nodes)
+        self._counters = layout.aligned(counters)
+        free = iter(range(self._counters.ctypes.data, self._counters.ctypes.data + counters, 64))
         self._records = resolve(self._lowered, kernels, self._address, places, self._step.counts(), lambda: next(free))
+        self._program = Program(self._records)
         self._outs = [
             (i, node.record.names.index(name))
             for i, node in enumerate(nodes)
@@ -95,7 +100,7 @@ class CpuBackend:
         ]
         self._workers = Workers(threads, kernels["run"])
         self.use(threads, threads)
-        self._selection = self._end(kernels, screen.KERNELS[0] in ends) if ends else None
+        self._selection = self._ending(kernels, screen.KERNELS[0] in ends) if ends else None
 
     def _end_kernels(self) -> tuple[str, ...]:
         """What the end of a step of which the largest logits are wanted needs, if it has one of its own.
@@ -105,7 +110,7 @@ class CpuBackend:
             return ()
         return selection.KERNELS + (screen.KERNELS if screen.fits(self.plan) else ())
 
-    def _end(self, kernels: Mapping[str, int], screened: bool) -> selection.Selection:
+    def _ending(self, kernels: Mapping[str, int], screened: bool) -> selection.Selection:
         before, last = self._lowered.nodes[-2:]
         linear = dict(zip(last.record.names, self._records[-1].tolist(), strict=False))
         fine = last.kernel == "linear.fine"
@@ -162,49 +167,55 @@ class CpuBackend:
     def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
         check_step(self, chunks, logits)
         out = logits if logits.flags.c_contiguous else np.empty(logits.shape, np.float32)
-        with self._advance(chunks):
-            self._write_to(out)
-            self._run(self._records, sum(len(chunk.ids) for chunk in chunks))
+        lengths = self._begin(chunks)
+        self._write_to(out)
+        self._run(self._program, sum(len(chunk.ids) for chunk in chunks))
+        self._end(chunks, lengths)
         if out is not logits:
             logits[:] = out
 
     def step_top(self, chunk: Chunk, k: int) -> Top:
         if self._selection is None:
             return full_step_top(self, chunk, k)
-        logits = np.empty((1, self.n_vocab), np.float32)
-        check_step(self, [chunk], logits)
-        with self._advance([chunk]):
-            found = self._selection.run(lambda records: self._run(records, len(chunk.ids)), k)
-            if found is None:  # something is not finite: what, the linear layer says
-                self._write_to(logits)
-                self._run(self._records[-1:])
-                found = top(logits[0], k)
-            self._selection.after_step(self._run)
+        check_step(self, [chunk], self._one_row)
+        lengths = self._begin([chunk])
+        found = self._selection.run(lambda program: self._run(program, len(chunk.ids)), k)
+        if found is None:  # something is not finite: what, the linear layer says
+            logits = np.empty((1, self.n_vocab), np.float32)
+            self._write_to(logits)
+            self._run(Program(self._records[-1:]))
+            found = top(logits[0], k)
+        self._selection.after_step(self._run)
+        self._end([chunk], lengths)
         return found
 
     def _write_to(self, logits: np.ndarray) -> None:
         for op, field in self._outs:
             self._records[op, field : field + 2] = logits.ctypes.data, 4 * self.plan.width
 
-    @contextmanager
-    def _advance(self, chunks: Sequence[Chunk]) -> Iterator[None]:
-        """What is to be done before the workers take a step, and after it."""
+    def _begin(self, chunks: Sequence[Chunk]) -> list[int]:
+        """What is to be done before the workers take a step; the lengths of its sequences."""
         lengths = [self.length(chunk.seq) for chunk in chunks]
+        reach = 0
         for chunk, length in zip(chunks, lengths, strict=True):
             self._cache.grow(chunk.seq, length + len(chunk.ids))
+            reach = max(reach, length + len(chunk.ids))
         self._step.fill(chunks, lengths, self._cache, self._states)
         for table in self._ropes:
-            table.reach(max(length + len(chunk.ids) for chunk, length in zip(chunks, lengths, strict=True)))
-        self._counters[:] = 0
-        yield
+            table.reach(reach)
+        self._counters.fill(0)
+        return lengths
+
+    def _end(self, chunks: Sequence[Chunk], lengths: Sequence[int]) -> None:
+        """What is to be done after it."""
         for chunk, length in zip(chunks, lengths, strict=True):
             self._cache.lengths[chunk.seq] = length + len(chunk.ids)
             self._states.end(chunk.seq, length, len(chunk.ids))
 
-    def _run(self, records: np.ndarray, tokens: int = 0) -> None:
-        """Run records; those of a step of one token on as many workers as are worth it."""
+    def _run(self, program: Program, tokens: int = 0) -> None:
+        """Run a program; that of a step of one token on as many workers as are worth it."""
         threads = self._pace.threads if tokens == 1 else self._prefill
-        self._workers.run(records.ctypes.data, len(records), self._step.address, threads)
+        self._workers.run(program.address, program.count, self._step.address, threads)
         if tokens == 1:
             self._pace.look(self._workers.times())
 
@@ -216,47 +227,61 @@ class CpuBackend:
 
 
 class Step:
-    """The record of a step and the arrays it points to."""
+    """The record of a step and the arrays it points to: filled in by `array`, which for a few numbers is quicker than
+    numpy, as each step of a model drives code out of the caches."""
 
     def __init__(self, n_batch: int, n_seq: int, windows: list[int], plan: Plan) -> None:
-        self._record = np.zeros(record.OP_FIELDS, np.int64)
-        self._rows = {name: np.zeros(n_batch, np.int64) for name in ("ids", "positions", "segments", "picked")}
+        self._record = Numbers(record.OP_FIELDS)
+        self._rows = {name: Numbers(n_batch) for name in ("ids", "positions", "segments", "picked")}
         self._segmented = [op.attrs for op in plan.ops if op.kind == "segments"]
-        self._spans, self._states = np.zeros((2, n_seq, 2), np.int64)
-        self._tables = {window: np.zeros(n_batch, np.int64) for window in windows}
-        self.set(spans=self._spans.ctypes.data, states=self._states.ctypes.data)
-        self.set(**{name: rows.ctypes.data for name, rows in self._rows.items() if name in record.STEP.names})
-        self.address = self._record.ctypes.data
+        self._spans, self._states = Numbers(2 * n_seq), Numbers(2 * n_seq)
+        self._tables = {window: Numbers(n_batch) for window in windows}
+        self.set(spans=self._spans.address, states=self._states.address)
+        self.set(**{name: rows.address for name, rows in self._rows.items() if name in record.STEP.names})
+        self.address = self._record.address
 
     def set(self, **numbers: int) -> None:
         for name, number in numbers.items():
-            self._record[record.STEP.names.index(name)] = number
+            self._record.values[STEP_FIELDS[name]] = number
 
     def places(self) -> dict[str, int]:
         """Addresses of what is told of each row, by name: its id, its position, its block tables."""
-        numbers = {name: rows.ctypes.data for name, rows in self._rows.items()}
-        return numbers | {f"tables{window}": rows.ctypes.data for window, rows in self._tables.items()}
+        numbers = {name: rows.address for name, rows in self._rows.items()}
+        return numbers | {f"tables{window}": rows.address for window, rows in self._tables.items()}
 
     def counts(self) -> dict[str, int]:
         """Addresses of the counts of rows."""
-        return {name: self._record.ctypes.data + 8 * record.STEP.names.index(name) for name in ("tokens", "outputs")}
+        return {name: self._record.address + 8 * STEP_FIELDS[name] for name in ("tokens", "outputs")}
 
     def fill(self, chunks: Sequence[Chunk], lengths: Sequence[int], cache: KVCache, states: States) -> None:
         row = outputs = 0
         for number, (chunk, length) in enumerate(zip(chunks, lengths, strict=True)):
-            stop, more = row + len(chunk.ids), outputs + chunk.outputs
-            self._rows["ids"][row:stop] = chunk.ids
-            self._rows["positions"][row:stop] = np.arange(length, length + stop - row)
+            count = len(chunk.ids)
+            stop = row + count
+            self._rows["ids"].put(row, chunk.ids)
+            self._rows["positions"].put(row, range(length, length + count))
             for attrs in self._segmented:
-                self._rows["segments"][row:stop] = segments(chunk.ids, attrs["separator"], attrs["count"])
-            self._rows["picked"][outputs:more] = np.arange(stop - chunk.outputs, stop)
-            self._spans[number] = row, stop - row
-            self._states[number] = states.begin(chunk.seq, length, stop - row)
+                self._rows["segments"].put(row, segments(chunk.ids, attrs["separator"], attrs["count"]).tolist())
+            self._rows["picked"].put(outputs, range(stop - chunk.outputs, stop))
+            self._spans.put(2 * number, (row, count))
+            self._states.put(2 * number, states.begin(chunk.seq, length, count))
             for window, rows in self._tables.items():
-                tables = cache.groups[window].tables
-                rows[row:stop] = tables.ctypes.data + chunk.seq * tables.strides[0]
-            row, outputs = stop, more
+                rows.put(row, (cache.groups[window].table(chunk.seq),) * count)
+            row, outputs = stop, outputs + chunk.outputs
         self.set(tokens=row, outputs=outputs, span_count=len(chunks))
+
+
+class Numbers:
+    """i64[count], zero at first, at `address`."""
+
+    def __init__(self, count: int) -> None:
+        memory = np.zeros(count, np.int64)
+        self.address: int = memory.ctypes.data
+        self.values = memory.data.cast("B").cast("q")
+
+    def put(self, place: int, numbers: Sequence[int]) -> None:
+        """Write these from `place` on."""
+        self.values[place : place + len(numbers)] = array("q", numbers)
 
 
 class RopeTable:

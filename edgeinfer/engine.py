@@ -78,10 +78,9 @@ class Engine:
 
     def read_top(self, sequence: Sequence, k: int) -> Top:
         """As `read`; only the k largest of the logits after the last token, the same to the last bit."""
-        nothing = np.empty((0, self.n_vocab), np.float32)
         while len(sequence.ids) - sequence.held > self.n_batch:
             part = sequence.ids[sequence.held : sequence.held + self.n_batch]
-            self._step([Chunk(sequence.number, part, 0)], nothing)
+            self._step([Chunk(sequence.number, part, 0)], np.empty((0, self.n_vocab), np.float32))
             sequence.held += len(part)
         with self._turn():
             top = self._backend.step_top(Chunk(sequence.number, sequence.ids[sequence.held :], 1), k)

@@ -40,11 +40,16 @@ class Group:
         self.ring = min(ring, self.blocks) if window else 0
         self.each = self.ring or self.blocks
         self.tables = np.zeros((n_seq, self.blocks), np.int32)
+        self._first_table: int = self.tables.ctypes.data
         whole = n_seq * self.each
         self.pool_blocks = whole if together is None else min(whole, together // BLOCK + n_seq)
         self._free = list(range(self.pool_blocks - 1, -1, -1))
         self._held: list[list[int]] = [[] for _ in range(n_seq)]
         self._top = [0] * n_seq  # tokens the ring has seen
+
+    def table(self, seq: int) -> int:
+        """The address of the sequence's table."""
+        return self._first_table + seq * self.tables.strides[0]
 
     def grow(self, seq: int, length: int) -> None:
         """Have a block for every position below `length`."""

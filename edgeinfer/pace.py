@@ -4,8 +4,6 @@ Workers wait for each other many times a step.  One whose core has been given to
 holds up all of them, so that two on one and a half cores are slower than one alone.
 """
 
-import numpy as np
-
 WINDOW = 4  # steps that are judged together
 LOST = 0.4  # of their time: when somebody waits longer than this, one worker less may be faster
 REST = 8  # windows until all are tried again
@@ -20,12 +18,13 @@ class Pace:
         self._window: list[tuple[int, int]] = []
         self._before = 0.0  # ticks a step took before a worker was left out
         self._pause = 0  # windows until something may change
-        self._seen = np.zeros((most, 2), np.int64)
+        self._seen = [(0, 0)] * most
 
-    def look(self, times: np.ndarray) -> None:
-        """After a step: i64[workers][2], ticks that they have run in all and waited in all."""
+    def look(self, times: list[tuple[int, int]]) -> None:
+        """After a step: ticks that each worker has run in all and waited in all."""
         times = times[: self._most]
-        took, waited = int(times[0, 0] - self._seen[0, 0]), int((times - self._seen)[:, 1].max())
+        took = times[0][0] - self._seen[0][0]
+        waited = max(now - before for (_, now), (_, before) in zip(times, self._seen, strict=True))
         self._seen = times
         self.note(took, waited)
 

@@ -7,6 +7,7 @@ that flow through it and appends an `Op`.  What an op kind computes is defined b
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping
 
@@ -37,12 +38,12 @@ class Plan:
     tensors: Mapping[str, Tensor]
     pooling: str = ""
 
-    @property
+    @functools.cached_property
     def width(self) -> int:
         """Of the last op's out."""
         return self.ops[-1].out.width
 
-    @property
+    @functools.cached_property
     def causal(self) -> bool:
         """Whether no token depends on those that follow it; if not, a text is to be read in one step."""
         return all(op.attrs["causal"] for op in self.ops if op.kind == "attend")

@@ -9,8 +9,10 @@ frequency and presence penalties count all tokens generated so far and none of t
 Speed: a vocabulary can have 262,144 tokens, so nothing sorts it: `largest` first finds a bound that few logits reach.
 """
 
+import bisect
 import collections
 import functools
+import itertools
 import math
 import numbers
 import random
@@ -212,6 +214,21 @@ def draw(logits: np.ndarray, number: float) -> int:
     return block * _BLOCK + int(min(np.searchsorted(sums, wanted, side="right"), last))
 
 
+def draw_few(logits: list[float], temperature: float, p: float, share: float, number: float) -> int:
+    """What `nucleus`, `temper` and `draw` come to for a few logits in falling order: the place that is chosen.
+
+    To call numpy some thirty times takes longer, as each step of a model drives its code out of the caches."""
+    highest, count = logits[0], len(logits)
+    if p < 1:
+        sums = list(itertools.accumulate(math.exp(logit - highest) for logit in logits))
+        count = bisect.bisect_left(sums, p * sums[-1]) + 1
+    if share > 0:
+        bound = highest + math.log(share)
+        count = next((place for place in range(1, count) if logits[place] < bound), count)
+    sums = list(itertools.accumulate(math.exp((logit - highest) / temperature) for logit in logits[:count]))
+    return min(bisect.bisect_right(sums, number * sums[-1]), bisect.bisect_left(sums, sums[-1]))
+
+
 def _check_finite(best: int, logit: float) -> None:
     if not math.isfinite(logit):
         raise BackendError(f"non-finite logits: the largest, of token {best}, is {logit}")
@@ -237,12 +254,11 @@ class Sampler:
         bias = params.logit_bias or {}
         self._biased = np.array(list(bias), dtype=np.int64)
         self._bias = np.array(list(bias.values()), dtype=np.float32)
-        steps: list[Step] = []
+        self._steps: list[Step] = []
         if params.top_k > 0:
-            steps.append(functools.partial(largest, n=params.top_k))
+            self._steps.append(functools.partial(largest, n=params.top_k))
         if params.top_p < 1 or params.min_p > 0:
-            steps.append(functools.partial(nucleus, p=params.top_p, share=params.min_p))
-        self._steps = tuple(steps)
+            self._steps.append(functools.partial(nucleus, p=params.top_p, share=params.min_p))
 
     @property
     def top(self) -> int:
@@ -277,7 +293,7 @@ class Sampler:
         if logits[best] == -math.inf:
             raise RequestError("no token may come next: logit_bias bans all that are possible")
         if self._params.temperature > GREEDY:
-            best, places = self._drawn(logits, places, self._steps)
+            best = self._drawn(logits)
         return best if places is None else int(places[best])
 
     def pick_top(self, ids: np.ndarray, logits: np.ndarray) -> int:
@@ -285,18 +301,24 @@ class Sampler:
         _check_finite(int(ids[0]), logits[0])
         if self._params.temperature <= GREEDY:
             return int(ids[0])
-        best, places = self._drawn(logits, ids, self._steps[1:])  # the first step is done
-        assert places is not None
-        return int(places[best])
+        return int(ids[self._drawn_few(logits)])
 
-    def _drawn(
-        self, logits: np.ndarray, places: np.ndarray | None, steps: tuple[Step, ...]
-    ) -> tuple[int, np.ndarray | None]:
-        """The one of the places that stay which the next random number chooses, and these places."""
-        for step in steps:
+    def _drawn(self, logits: np.ndarray) -> int:
+        """The place that the next random number chooses."""
+        if 0 < self._params.top_k <= MOST_TOP:
+            kept = largest(logits, self._params.top_k)
+            return int(kept[self._drawn_few(logits[kept])])
+        places = None
+        for step in self._steps:
             kept = step(logits)
             logits, places = logits[kept], kept if places is None else places[kept]
-        return draw(temper(logits, self._params.temperature), self._random.random()), places
+        place = draw(temper(logits, self._params.temperature), self._random.random())
+        return place if places is None else int(places[place])
+
+    def _drawn_few(self, logits: np.ndarray) -> int:
+        """The place that it chooses among these, which fall."""
+        p = self._params
+        return draw_few(logits.tolist(), p.temperature, p.top_p, p.min_p, self._random.random())
 
     def _adjusted(self, logits: np.ndarray) -> np.ndarray:
         """The logits with bias and penalties, copied if that changes any."""

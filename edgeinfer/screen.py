@@ -15,6 +15,7 @@ from edgeinfer import cost, machine
 from edgeinfer.plan import Plan
 from edgeinfer.simd_kernels import layout, record
 from edgeinfer.simd_kernels.layout import DIRECTIONS
+from edgeinfer.simd_kernels.workers import Program
 
 SEEN = 64  # steps
 STEPS = 32  # over which the building is spread
@@ -22,7 +23,7 @@ LEAST_GAIN = 1 / 20  # of the bytes of weights read for a token, for a view to b
 SHARE = 8  # it takes at most this fraction of the memory available
 BLOCK = 32
 CLAIM = 64  # rows
-Run = Callable[[np.ndarray], None]  # has the workers run records
+Run = Callable[[Program], None]  # has the workers run it
 KERNELS = ("screen.view", "screen.widen", "screen.bounds", "quantise.fine")
 
 
@@ -103,7 +104,7 @@ class Screen:
         work = operation(
             record.VIEW, self._kernels["screen.view"], linear["count"], **self.view | matrix | places | ends
         )
-        run(work[None])
+        run(Program(work[None]))
         self._built = stop
         self.ready = stop == rows
 

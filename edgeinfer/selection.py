@@ -8,6 +8,7 @@ rows whose bound reaches it are computed, which the k largest are among.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,18 +16,20 @@ import numpy as np
 from edgeinfer.backend import Top
 from edgeinfer.screen import Run, Screen, operation
 from edgeinfer.simd_kernels import layout, record
+from edgeinfer.simd_kernels.workers import Program
 
 FIRST = 64  # rows beside k whose logits say what bounds are compared with
 MOST_SHARE = 0.3  # of the rows computed after all, above which the view, half the matrix's bytes, does not pay
 MEMORY, RETRY = 8, 32  # steps that the share is a mean of, and after which a view that did not pay is tried again
 KERNELS = ("select.scan", "select.pick")
+WANTED = record.PICK.names.index("wanted")
 
 
 class Found:
     """Rows that a step notes down, with their logits."""
 
-    def __init__(self, rows: int) -> None:
-        self.count = layout.aligned(64).view(np.int64)
+    def __init__(self, rows: int, count: np.ndarray) -> None:
+        self.count = count
         self.ids, self.values = layout.aligned(8 * rows).view(np.int64), layout.aligned(4 * rows).view(np.float32)
 
     def top(self, k: int) -> Top:
@@ -49,31 +52,30 @@ class Selection:
         self._tops = layout.aligned(4 * self._groups[0]).view(np.float32)
         self._scores = layout.aligned(4 * layout.GROUP * self._groups[0]).view(np.float32)
         self._scores[rows:] = np.finfo(np.float32).min
-        self._first, self._found = Found(rows), Found(rows)
-        self._rescored = np.zeros(1, np.int64)
+        self._counts = layout.aligned(6 * 64).view(np.int64).reshape(6, 8)  # all zero when a step begins
+        self._counters, self._rescored = self._counts[:3], self._counts[3]
+        self._first, self._found = Found(rows, self._counts[4]), Found(rows, self._counts[5])
         self._shares: dict[int, float] = {}  # of the rows computed beside the view, by k
         self._steps = 0
-        self._counters = layout.aligned(3 * 64).view(np.int64).reshape(3, 8)
         matrix = {name: linear[name] for name in ("x", "w", "row_bytes", "cols", "bias", "dot")}
         tops, none = (self._tops, self._groups), dict.fromkeys(matrix, 0)
         scan = self._operation(record.SCAN, "select.scan", **matrix, rows=rows, **self._scores_fields())
-        self._whole = np.array([*body, scan, self._pick(1, tops, self._found, none)])
+        self._whole = Program(np.array([*body, scan, self._pick(1, tops, self._found, none)]))
         if screen:
             first = self._pick(1, tops, self._first, matrix, keep=True)
             rest = self._pick(2, (self._first.values, self._first.count), self._found, matrix)
-            self._screened = np.array([*body, *screen.records(**self._scores_fields()), first, rest])
+            self._screened = Program(np.array([*body, *screen.records(**self._scores_fields()), first, rest]))
 
     def run(self, run: Run, k: int) -> Top | None:
         """A step, and its k largest logits; None where scores are not finite."""
-        wanted = record.PICK.names.index("wanted")
         screened = self._view_pays(k)
-        records = self._screened if screened else self._whole
+        program = self._screened if screened else self._whole
         if screened:
-            records[-2, wanted] = k + FIRST
-        records[-1, wanted] = k
-        self._counters[:] = self._rescored[0] = self._first.count[0] = self._found.count[0] = 0
-        run(records)
-        if not np.isfinite(self._tops.max()):
+            program.records[-2, WANTED] = k + FIRST
+        program.records[-1, WANTED] = k
+        self._counts.fill(0)
+        run(program)
+        if not math.isfinite(self._tops.max()):
             self._screen = None
             return None
         if screened:

@@ -56,6 +56,7 @@ class States:
         self.bytes = places(ops)[1]
         self._memory = aligned(n_seq * (1 + COPIES) * self.bytes)  # pages are taken when first written
         self._slots = self._memory.reshape(n_seq, 1 + COPIES, self.bytes)  # the states themselves, then their copies
+        self._home: int = self._slots.ctypes.data
         self._seen: list[int | None] = [0] * n_seq  # tokens; None while a step runs, and after one that broke off
         self._copied: list[dict[int, int]] = [{} for _ in range(n_seq)]  # tokens -> slot, oldest first
 
@@ -63,7 +64,7 @@ class States:
         """A step is to take `seq` from `length` tokens on by `count`: addresses of its states and of the copy, or 0."""
         self._seen[seq] = None
         slot = self._free(seq) if count > 1 else 0
-        home: int = self._slots.ctypes.data + seq * self._slots.strides[0]
+        home = self._home + seq * self._slots.strides[0]
         return home, home + slot * self.bytes if slot else 0
 
     def end(self, seq: int, length: int, count: int) -> None:

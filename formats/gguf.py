@@ -123,9 +123,12 @@ class GgufFile:
 
     def check(self) -> None:
         """FormatError if the file, or a shard, has become shorter since it was opened: see `Mapped.check`."""
-        with self.naming():
+        try:
             for file in self._files:
                 file.check()
+        except FormatError as error:
+            with self.naming():  # not around all, as every step of a model asks
+                raise error
 
     def populate(self) -> None:
         """See `Mapped.populate`; of a file that is not mapped there is nothing to have before it is looked at."""

@@ -32,6 +32,14 @@ def step_aside() -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
+class Program:
+    """Operation records, i64[count][OP_FIELDS], and where they lie, which takes numpy some microseconds to say."""
+
+    def __init__(self, records: np.ndarray) -> None:
+        self.records, self.count = records, len(records)
+        self.address: int = records.ctypes.data
+
+
 class Workers:
     """`threads` workers that run lists of operations together.  One caller at a time."""
 
@@ -54,13 +62,14 @@ class Workers:
         threads = threads or self.threads
         work = operations, count, step, threads
         starts = [partial(inbox.put, work) for inbox in self._inboxes[: threads - 1]]
-        own = partial(self._run, operations, count, step, 0, threads, self._sync.ctypes.data)
+        own = partial(self._run, operations, count, step, 0, threads, self._address)
         list(map(partial.__call__, [*starts, own]))
 
-    def times(self) -> np.ndarray:
-        """i64[threads][2]: how long each has run since they were started and how much of that it has waited for others,
-        in ticks of the machine's clock (0 where there is none).  Of the last run the others' may be missing."""
-        return self._sync[SYNC_TIMES:].view(np.int64).reshape(-1, 8)[:, :2].copy()
+    def times(self) -> list[tuple[int, int]]:
+        """How long each worker has run since they were started and how much of that it has waited for others, in ticks
+        of the machine's clock (0 where there is none).  Of the last run the others' may be missing."""
+        times = self._times
+        return [(times[place], times[place + 1]) for place in range(0, len(times), 8)]
 
     def trace(self, address: int) -> None:
         """Have the coming runs write down when each operation ended, see `executor.stamp`; 0: no longer."""
@@ -75,6 +84,8 @@ class Workers:
     def _launch(self) -> None:
         self._sync = aligned(sync_bytes(self.threads))
         self._sync[SYNC_STEP_ASIDE : SYNC_STEP_ASIDE + 8].view(np.int64)[0] = step_aside()
+        self._times = self._sync[SYNC_TIMES:].data.cast("q")  # quicker to read than numpy where it is a few numbers
+        self._address: int = self._sync.ctypes.data
         self._inboxes = []
         for number in range(1, self.threads):
             inbox: Inbox = SimpleQueue()
@@ -88,7 +99,7 @@ class Workers:
         self._process = os.getpid()
 
     def _serve(self, number: int, inbox: Inbox) -> None:
-        sync = self._sync.ctypes.data
+        sync = self._address
         while work := inbox.get():
             operations, count, step, threads = work
             self._run(operations, count, step, number, threads, sync)

@@ -432,7 +432,7 @@ def test_steps_of_one_token_and_others_may_have_threads_of_their_own(model, back
     usual, other = backends(of, n_threads=3), backends(of, n_threads=3)
     other.use(decode=1, prefill=2)
     for pieces, working in (([1], 1), ([4], 2)):
-        before = other._workers.times()
+        before = np.array(other._workers.times())
         want, got = (run(backend, backend.open(), list(range(8)), pieces) for backend in (usual, other))
         assert (got == want).all()
         ran = (other._workers.times() - before)[:, 0]

@@ -49,7 +49,7 @@ def test_what_counts_is_since_the_step_before_and_the_one_who_waits_most():
     pace, times = Pace(3), np.zeros((3, 2), np.int64)
     for _ in range(WINDOW):
         times = times + [[100, 10], [90, 20], [95, 70]]
-        pace.look(times)
+        pace.look([tuple(ticks) for ticks in times.tolist()])
     assert pace.threads == 2
 
 

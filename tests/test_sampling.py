@@ -1,6 +1,7 @@
 """Sampling, by hand-computed cases and by what llama.cpp's samplers leave of the kit's logits."""
 
 import collections
+import itertools
 import json
 import math
 import pathlib
@@ -17,6 +18,7 @@ from edgeinfer.sampling import (
     check,
     counted,
     draw,
+    draw_few,
     largest,
     nucleus,
     repeated,
@@ -236,6 +238,22 @@ def test_nucleus_is_top_p_and_then_min_p() -> None:
         first = nucleus(logits, p, 0)
         kept = first[nucleus(logits[first], 1, share)]
         assert set(nucleus(logits, p, share)) == set(kept)
+
+
+def test_a_few_are_drawn_as_many_are() -> None:
+    rng = np.random.default_rng(6)
+    for p, share, temperature in itertools.product((1.0, 0.95, 0.3, 0.0), (0.0, 0.05, 1.0), (0.1, 0.8, 100.0)):
+        for size in (1, 2, 40, 64):
+            logits = -np.sort(-rng.normal(0, 3, size).astype(np.float32))
+            kept = nucleus(logits, p, share)
+            for number in (0.0, 1 - 2**-53, *rng.random(20).tolist()):
+                want = kept[draw(temper(logits[kept], temperature), number)]
+                assert draw_few(logits.tolist(), temperature, p, share, number) == want
+
+
+def test_a_few_of_the_same_likelihood() -> None:
+    assert [draw_few([1.0, 1.0, 1.0], 1.0, 0.5, 0.05, number) for number in (0, 0.49, 0.51, 0.99)] == [0, 0, 1, 1]
+    assert draw_few([1.0, -math.inf], 1e-5, 1.0, 0.0, 1 - 2**-53) == 0
 
 
 SCOPE = {"greedy", "top_k", "top_p", "min_p", "temp", "penalties", "logit_bias"}

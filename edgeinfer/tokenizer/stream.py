@@ -48,6 +48,9 @@ class TextStream:
         return self._take(self._decoder.decode(b"", final=True), hold=False)
 
     def _take(self, new: str, hold: bool) -> str:
+        if not self._stops:
+            self._given.append(new)
+            return new
         text = self._held + new
         found = [(start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0]
         if found:

@@ -16,6 +16,7 @@ from edgeinfer.tokenizer.utf8 import as_bytes
 from edgeinfer.tokenizer.vocabulary import PieceType, read_vocabulary
 
 _FALCON_BOS = 11  # taken by llama.cpp where a vocabulary of bytes wants a BOS and the file names none
+_NORMAL = int(PieceType.NORMAL)
 _BYTE_PIECE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -102,11 +103,12 @@ class Tokenizer:
         if self.is_control(id):
             return self.pieces[id]
         piece, kind = self.pieces[id], self._types[id]
+        if kind == _NORMAL:
+            return self._model.piece_bytes(piece)
         if kind == PieceType.UNUSED:
             return b""
-        if kind == PieceType.BYTE and (match := _BYTE_PIECE.fullmatch(piece)):
-            return bytes.fromhex(match[1].decode())
-        return self._model.piece_bytes(piece) if kind == PieceType.NORMAL else piece
+        match = _BYTE_PIECE.fullmatch(piece) if kind == PieceType.BYTE else None
+        return bytes.fromhex(match[1].decode()) if match else piece
 
     @functools.cached_property
     def text_bytes(self) -> list[bytes]:

@@ -60,7 +60,7 @@ def test_times_add_up(kernels):
     workers, before = Workers(3, kernels.address("run")), np.zeros(2, np.int64)
     for _ in range(20):
         workers.run(op.ctypes.data, 1, 0, 2)
-        ran = workers.times()
+        ran = np.array(workers.times())
         assert (ran[0] >= before).all() and (ran[:, 1] <= ran[:, 0]).all() and not ran[2].any()
         before = ran[0]
     if kernels.tier.machine:  # the portable tier reads no clock
