@@ -136,7 +136,7 @@ class Band:
             self._prepare(i)
         begin, stop = self._seen(e.const(I64, 0), self.of.count)
         with e.loop(e.maximum(chunk * CHUNK, begin & -CHUNK), e.least(end * CHUNK, stop), CHUNK) as base:
-            self._chunk(base, e.maximum(begin, base), e.least(stop, base + CHUNK), base + CHUNK < end * CHUNK)
+            self._chunk(base, e.maximum(begin, base), e.least(stop, base + CHUNK), base + CHUNK < stop)
             with e.loop(0, self.of.count) as i, self._visible(i, base):
                 note = self.notes + i * ROW
                 with e.when(parts > 1):

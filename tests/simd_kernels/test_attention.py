@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from edgeinfer.simd_kernels import layout, record
+from edgeinfer.simd_kernels import attention, layout, record
 from edgeinfer.simd_kernels.layout import BLOCK
+from edgeinfer.simd_kernels.rows import WIDE
 from tests.simd_kernels import twins
-from tests.simd_kernels.harness import between_rows, guarded, padded_rows, write
+from tests.simd_kernels.harness import between_rows, call, guarded, padded_rows, write
 
 KV_TYPES = list(layout.KV_BYTES)
 
@@ -52,7 +53,20 @@ class Cache:
                 heads = x[seqs == seq].reshape(-1, self.kv_heads, self.dims[i])
                 self.kv[seq][i] = np.concatenate([self.kv[seq][i], twins.cached(heads, self.kv_type)])
 
-    def attend(self, counts, group=1, window=0, scale=0.125, threads=1, spread=1.0, ahead=0, slopes=(), q=None):
+    def attend(
+        self,
+        counts,
+        group=1,
+        window=0,
+        scale=0.125,
+        threads=1,
+        spread=1.0,
+        ahead=0,
+        slopes=(),
+        q=None,
+        cap=0.0,
+        sinks=(),
+    ):
         """(got, want) f32[rows, heads, value_dim] for queries of the last `counts` tokens of the sequences."""
         rows, heads = sum(counts), self.kv_heads * group
         if q is None:
@@ -73,8 +87,11 @@ class Cache:
         out = padded_rows(np.full((rows, heads * self.dims[1]), np.nan, np.float32))
         tables = self.rows(np.repeat(seqs, [counts[s] for s in seqs]))
         fields = self.fields | {"tables": tables, "group": group, "window": window, "ahead": ahead}
-        fields |= {"slopes": guarded(np.array(slopes, np.float32))} if slopes else {}
-        name = layout.attend_name(self.kv_type, ["slopes"] if slopes else [])
+        extras = {"cap": cap, "slopes": slopes, "sinks": sinks}
+        for extra, numbers in extras.items():
+            if numbers:
+                fields["cap_f32" if extra == "cap" else extra] = cap or guarded(np.array(numbers, np.float32))
+        name = layout.attend_name(self.kv_type, [extra for extra, numbers in extras.items() if numbers])
         more = {"counter": np.zeros(1, np.int64), "scale_f32": scale, "q": padded_rows(q), "out": out}
         self.kernels.operate(name, record.ATTEND, rows, threads, step, threads > 2, **fields, **more)
         assert np.isnan(between_rows(out)).all() and not done.any()
@@ -82,13 +99,13 @@ class Cache:
             q = np.concatenate([twins.rounded(x) for x in np.split(q, heads, axis=1)], axis=1)
         return out, np.concatenate(
             [
-                softmax(x, *self.kv[s], scale, window, ahead, slopes)
+                softmax(x, *self.kv[s], scale, window, ahead, slopes, cap, sinks)
                 for s, x in zip(seqs, np.split(q, ends[:-1]), strict=True)
             ]
         )
 
 
-def softmax(q, keys, values, scale, window, ahead=0, slopes=()):
+def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=()):
     """Attention of the last len(q) positions, in float64.
 
     keys, values [positions, kv_heads, dim] -> [rows, heads * value_dim]."""
@@ -96,13 +113,32 @@ def softmax(q, keys, values, scale, window, ahead=0, slopes=()):
     group = q.shape[1] // keys.shape[1]
     keys, values = (np.repeat(x, group, axis=1).astype(np.float64) for x in (keys, values))
     scores = np.einsum("thd,phd->htp", q, keys) * scale
+    scores = cap * np.tanh(scores / cap) if cap else scores
     places = np.arange(len(keys))
     behind = places[len(keys) - len(q) :, None] - places
     scores -= np.array(slopes or [0.0])[:, None, None] * np.abs(behind)
     scores[:, (behind < -ahead) | (behind >= (window or len(keys)))] = -np.inf
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
+    top = scores.max(axis=-1, keepdims=True)
+    weights = np.exp(scores - top)
+    weights /= weights.sum(axis=-1, keepdims=True) + (np.exp(np.array(sinks)[:, None, None] - top) if sinks else 0)
     return np.einsum("htp,phd->thd", weights, values).reshape(len(q), -1)
+
+
+def test_powers_of_two(kernels):
+    """Of numbers down to where weights end, far below that, and of what is not a number."""
+    x = np.concatenate([np.linspace(-100, 0, 16 * 4093), [-100.5, -200, -1e30, -np.inf] * 4]).astype(np.float32)
+    out, x_bytes = guarded(np.zeros_like(x)), x.nbytes
+
+    def body(e, x, out):
+        with e.loop(0, x_bytes, 64) as at:
+            e.store(attention.power(e, e.load(x + at, WIDE)), out + at)
+
+    call(kernels.build(2, body), guarded(x), out)
+    want = np.where(x < -100, 0, np.exp2(x.astype(np.float64)))
+    assert (np.abs(out - want) <= 2e-7 * want).all() and out[16 * 4093 - 1] == 1
+    x[:] = np.nan
+    call(kernels.build(2, body), guarded(x), out)
+    assert np.isnan(out).all()
 
 
 def close(pair, limit=3e-6):
@@ -153,11 +189,12 @@ def test_lengths_around_chunks(kernels, kv_type, length, window):
 
 @pytest.mark.parametrize("kv_type", KV_TYPES)
 @pytest.mark.parametrize("window", [0, 300])
-@pytest.mark.parametrize("group", [1, 3])
-def test_a_row_has_the_same_bits_whatever_rows_are_with_it_and_whoever_works(kernels, kv_type, window, group):
-    cache = Cache(kernels, kv_type, 2, 32, n_ctx=1500)
+@pytest.mark.parametrize("group, dims", [(1, (32, 32)), (3, (80, 160))])
+def test_a_row_has_the_same_bits_whatever_rows_are_with_it_and_whoever_works(kernels, kv_type, window, group, dims):
+    """As many of them go through panels, and few do not."""
+    cache = Cache(kernels, kv_type, 2, *dims, n_ctx=1500)
     cache.store([1500])
-    q = cache.rng.standard_normal((90, 2 * group * 32), dtype=np.float32)
+    q = cache.rng.standard_normal((90, 2 * group * dims[0]), dtype=np.float32)
     want, _ = cache.attend([90], group, window, q=q)
     for count in (1, 2, 5, 16, 17):
         for threads in (1, 5):
@@ -211,6 +248,20 @@ def test_slopes_count_distances_to_both_sides(kernels):
     cache.store([50])
     assert close(cache.attend([50], group=2, ahead=1000, slopes=(0.5, 0.25, 0.125, 0.0625)))
     assert close(cache.attend([50], group=2, slopes=(0.5, 0.25, 0.125, 0.0625)))
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_scores_with_a_cap(kernels, count):
+    cache = Cache(kernels, "f32", 2, 16)
+    cache.store([50])
+    assert close(cache.attend([count], group=2, scale=1.0, cap=3.0), 1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_sinks_take_their_share_of_the_weights(kernels, count):
+    cache = Cache(kernels, "f32", 2, 16)
+    cache.store([50])
+    assert close(cache.attend([count], group=2, sinks=(-1.0, 0.5, 3.0, 20.0)))
 
 
 @pytest.mark.parametrize("spread", [30.0, 1e-3])
