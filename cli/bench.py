@@ -38,7 +38,7 @@ def command(
     output: Annotated[str, typer.Option("-o", "--output", help=f"{', '.join(FORMATS)}.")] = "md",
     as_json: Annotated[bool, typer.Option("--json", help="As -o json.")] = False,
 ) -> None:
-    """Measure prefill (pp) and decode (tg) as llama-bench does.
+    """Measure prefill (pp) and decode (tg) as llama-bench does; decode is greedy, as `run --temp 0`.
 
     The share is that of the machine's own limit, measured just before: a decode's bytes of weights and KV against
     the speed at which the pages they lie in can be read, a prefill's multiplications against the 8-bit products a

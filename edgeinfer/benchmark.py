@@ -21,8 +21,8 @@ ROUNDS = 5  # a step's operations are timed so often
 
 @dataclass(frozen=True)
 class Test:
-    """`prompt` tokens read at once, then `gen` tokens one by one, behind `depth` tokens; or a step of so many `rows`,
-    all of which need logits, as drafts to verify do."""
+    """`prompt` tokens read at once, then `gen` tokens one by one, each the greedy choice, behind `depth` tokens; or a
+    step of so many `rows`, all of which need logits, as drafts to verify do."""
 
     prompt: int = 0
     gen: int = 0
@@ -104,8 +104,7 @@ class Bench:
         if test.rows:
             self._step(test.rows, test.rows)
         self._read(test.prompt)
-        for _ in range(test.gen):
-            self._step(1, 1)
+        self._generate(test.gen)
         return time.perf_counter() - start
 
     def share(self, test: Test, seconds: float) -> float | None:
@@ -117,7 +116,7 @@ class Bench:
             return cost.products(self.plan, test.prompt) * test.prompt / seconds / self.limits.products
         steps = 1 if test.rows else test.gen
         moved = cost.weight_bytes(self.plan) + cost.kv_bytes(self.plan, self.kv_type, test.depth + test.tokens / 2)
-        return moved * steps / seconds / self.limits.read
+        return (moved * steps - self.spared) / seconds / self.limits.read
 
     def phases(self, test: Test) -> list[Phase]:
         """Where the time of a step goes, the longest first: of a step of the prompt, or of one token.
@@ -150,6 +149,14 @@ class Bench:
             part = min(self.backend.n_batch, count - first)
             self._step(part, int(first + part == count))
 
+    def _generate(self, count: int) -> None:
+        """Append tokens as greedy generation does, which needs the largest logit only."""
+        chunk, self.spared = self._chunk(1, 1), 0
+        for _ in range(count):
+            best = self.backend.step_top(chunk, 1)
+            self.spared += self.backend.spared
+            chunk = Chunk(self.seq, [int(best.ids[0])], 1)
+
     def _step(self, count: int, outputs: int) -> None:
         self.backend.step([self._chunk(count, outputs)], self.logits[:outputs])
 
@@ -161,7 +168,8 @@ class Bench:
 
 
 def phase_name(nodes: Sequence[Node]) -> str:
-    """What operations are called in a profile: their kernels, a linear layer by the type of its weights."""
+    """What operations are called in a profile: their kernels, a linear layer by the type of its weights; those behind
+    the last attention are marked as the output's."""
     names = dict.fromkeys(_node_name(node) for node in nodes)
     return (" + ".join(names) or "around") + (" (output)" if nodes and nodes[0].rows == "outputs" else "")
 

@@ -189,6 +189,11 @@ class CpuBackend:
         self._end([chunk], lengths)
         return found
 
+    @property
+    def spared(self) -> int:
+        """Bytes of weights that the last `step_top` read less than `step` does, the view's own taken off."""
+        return self._selection.spared if self._selection else 0
+
     def _write_to(self, logits: np.ndarray) -> None:
         for op, field in self._outs:
             self._records[op, field : field + 2] = logits.ctypes.data, 4 * self.plan.width

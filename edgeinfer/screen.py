@@ -62,7 +62,8 @@ class Screen:
         self._directions = np.zeros((DIRECTIONS, cols), np.float32)
         self._wide = layout.aligned(4 * (cols + BLOCK))
         self._codes = layout.aligned(layout.activation_bytes(cols + BLOCK, fine=True))
-        self._view = layout.aligned(matrix_bytes(rows, cols))  # takes no memory before it is written
+        self.size = matrix_bytes(rows, cols)
+        self._view = layout.aligned(self.size)  # takes no memory before it is written
         self._built = 0
         self.view = {
             "view": self._view.ctypes.data,

@@ -57,6 +57,7 @@ class Selection:
         self._first, self._found = Found(rows, self._counts[4]), Found(rows, self._counts[5])
         self._shares: dict[int, float] = {}  # of the rows computed beside the view, by k
         self._steps = 0
+        self.spared = 0  # bytes that the last step read less than the whole matrix has
         matrix = {name: linear[name] for name in ("x", "w", "row_bytes", "cols", "bias", "dot")}
         tops, none = (self._tops, self._groups), dict.fromkeys(matrix, 0)
         scan = self._operation(record.SCAN, "select.scan", **matrix, rows=rows, **self._scores_fields())
@@ -75,10 +76,13 @@ class Selection:
         program.records[-1, WANTED] = k
         self._counts.fill(0)
         run(program)
+        self.spared = 0
         if not math.isfinite(self._tops.max()):
             self._screen = None
             return None
-        if screened:
+        if self._screen and screened:
+            left = self._linear["rows"] - int(self._rescored[0])
+            self.spared = left * self._linear["row_bytes"] - self._screen.size
             share = float(self._rescored[0]) / self._linear["rows"]
             self._shares[k] = self._shares.get(k, share) + (share - self._shares.get(k, share)) / MEMORY
         return self._found.top(k)
