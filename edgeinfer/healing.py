@@ -7,8 +7,6 @@ is likely for what may follow it, and the prompt says what does.  It works on th
 tokenizer does to text.
 """
 
-import collections
-import itertools
 import weakref
 from collections.abc import Sequence
 from typing import Protocol
@@ -27,23 +25,21 @@ class Vocabulary(Protocol):
 
 
 class _Index:
-    """The tokens by their first two bytes (or their only one): to sort a whole vocabulary would take too long."""
+    """The bytes of all tokens behind each other: to sort a whole vocabulary, or to look at it in Python, takes long."""
 
     def __init__(self, texts: list[bytes]) -> None:
-        self._texts = texts
-        self._heads = collections.defaultdict[bytes, list[int]](list)
-        for id, text in enumerate(texts):
-            self._heads[text[:2]].append(id)
-        self._of_byte: dict[bytes, np.ndarray] = {}
+        self._lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        self._bytes = np.frombuffer(b"".join(texts) + b"\0", np.uint8)
+        self._firsts = self._bytes[self._starts]  # of an empty text what follows
 
     def beginning_with(self, text: bytes) -> np.ndarray:
         """Rising ids i64[n] of the tokens whose bytes begin with `text`, which is not empty."""
-        if len(text) > 1:
-            return np.array([id for id in self._heads.get(text[:2], ()) if self._texts[id].startswith(text)], np.int64)
-        if text not in self._of_byte:  # for a blank it is half of the vocabulary
-            ids = [ids for head, ids in self._heads.items() if head[:1] == text]
-            self._of_byte[text] = np.sort(np.fromiter(itertools.chain.from_iterable(ids), np.int64))
-        return self._of_byte[text]
+        ids = np.flatnonzero(self._firsts == text[0])
+        ids = ids[self._lengths[ids] >= len(text)]
+        for place, byte in enumerate(text[1:], 1):
+            ids = ids[self._bytes[self._starts[ids] + place] == byte]
+        return ids
 
 
 _indexes: "weakref.WeakKeyDictionary[Vocabulary, _Index]" = weakref.WeakKeyDictionary()

@@ -6,7 +6,8 @@ holds up all of them, so that two on one and a half cores are slower than one al
 
 WINDOW = 4  # steps that are judged together
 LOST = 0.4  # of their time: when somebody waits longer than this, one worker less may be faster
-REST = 8  # windows until all are tried again
+REST = 8  # windows until all are tried again, and twice as many each time that was too early,
+LONGEST_REST = 32  # up to this
 STUBBORN = 64  # windows in which waiting is borne, as less workers were no faster
 
 
@@ -18,6 +19,7 @@ class Pace:
         self._window: list[tuple[int, int]] = []
         self._before = 0.0  # ticks a step took before a worker was left out
         self._pause = 0  # windows until something may change
+        self._rest = REST
         self._seen = [(0, 0)] * most
 
     def look(self, times: list[tuple[int, int]]) -> None:
@@ -42,4 +44,7 @@ class Pace:
         elif self._pause <= 0 and self.threads < self._most:
             self.threads += 1
         elif self._pause <= 0 and self.threads > 1 and lost > LOST * whole:
-            self.threads, self._pause, self._before = self.threads - 1, REST, float(whole)
+            self.threads, self._pause, self._before = self.threads - 1, self._rest, float(whole)
+            self._rest = min(2 * self._rest, LONGEST_REST)
+        elif self.threads == self._most:
+            self._rest = REST

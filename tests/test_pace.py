@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeinfer.pace import REST, STUBBORN, WINDOW, Pace
+from edgeinfer.pace import LONGEST_REST, REST, STUBBORN, WINDOW, Pace
 
 
 def steps(pace, count, took, waited):
@@ -27,8 +27,10 @@ def test_all_work_while_it_is_quiet():
 def test_one_less_while_it_is_noisy_and_all_soon_after():
     pace = Pace(2)
     noisy = steps(pace, 1000, *NOISY)
-    assert noisy[:WINDOW] == [2] * WINDOW and noisy.count(1) > 1000 * (1 - 2 / REST)
-    assert steps(pace, 2 * WINDOW * REST, *QUIET)[-WINDOW:] == [2] * WINDOW
+    assert noisy[: WINDOW * (REST + 1)] == [2] * WINDOW + [1] * WINDOW * REST
+    assert noisy.count(1) > 1000 * (1 - 2 / LONGEST_REST)
+    assert steps(pace, 2 * WINDOW * LONGEST_REST, *QUIET)[-WINDOW:] == [2] * WINDOW
+    assert steps(pace, 1000, *NOISY) == noisy
 
 
 def test_waiting_is_borne_where_less_workers_are_slower():
