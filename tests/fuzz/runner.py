@@ -21,7 +21,7 @@ from tests.fuzz.place import path_of
 from tests.fuzz.worker import PROGRESS
 
 CHUNK = 5000  # cases of one process, then a new one
-_WAIT = 90.0  # seconds without progress, for a process that is frozen or sleeps
+_LOOKS = 900  # tenths of a second without progress, for a process that sleeps; counted, for both may be frozen a while
 _SHOWN = 3  # faults of one kind that are printed
 
 
@@ -94,13 +94,12 @@ class Run:
 
     def _watch(self, process: int) -> str | None:
         """Waits for the end; why it came early, None if it did not."""
-        at, since = -1, time.monotonic()
+        at, looks = -1, 0
         while not (ended := os.waitpid(process, os.WNOHANG))[0]:
             time.sleep(0.1)
             now, number = time.monotonic(), PROGRESS.unpack(self._progress[:])[0]
-            if number != at:
-                at, since = number, now
-            if now > self._end or now - since > _WAIT:
+            at, looks = number, looks + 1 if number == at else 0
+            if now > self._end or looks > _LOOKS:
                 os.kill(process, signal.SIGKILL)
                 os.waitpid(process, 0)
                 return None if now > self._end else "sleeps for ever"
