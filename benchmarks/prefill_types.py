@@ -74,7 +74,7 @@ def main() -> None:
     names = {"run", "linear.quantised", "transpose", "quantise", *map(layout.tile_name, types)}
     kernels = pack.load(names | {f"unpack.{name}" for name in types}, tier, catalog.home() / "kernels")
     rooms = layout.up(TOKENS, tier.tile_tokens)
-    each = layout.scratch_bytes(rooms, tier.tile_rows, COLUMNS)
+    each = layout.scratch_bytes(rooms, tier.panel_rows, COLUMNS)
     scratch, floats = layout.aligned(each), layout.aligned(4 * TOKENS * COLUMNS)
     floats.view(np.float32)[:] = np.random.default_rng(0).standard_normal(TOKENS * COLUMNS, np.float32)
     x, out = layout.aligned(rooms * layout.activation_bytes(COLUMNS)), layout.aligned(4 * TOKENS * ROWS)

@@ -63,7 +63,7 @@ class CpuBackend:
 
     def _scratch(self, threads: int, rows: int) -> None:
         widest = max(op.out.width for op in self.plan.ops[:-1])
-        each = layout.scratch_bytes(rows, self.tier.tile_rows, widest)
+        each = layout.scratch_bytes(rows, self.tier.panel_rows, widest)
         for fields in (node.fields for node in self._lowered.nodes if node.record is record.EXPERT_LINEAR):
             experts, used, cols, chunk = (int(fields[name]) for name in ("experts", "used", "cols", "chunk"))
             each = max(each, layout.up(layout.expert_scratch(experts, rows * used, cols, chunk), 4096))

@@ -26,8 +26,14 @@ class Tier:
     lanes: int  # float lanes of the widest register
     tile_rows: int  # weight rows a panel holds, a multiple of `lanes`
     tile_tokens: int  # tokens a register tile holds
+    panels: int = 1  # that a tile of activations passes one after the other, from the first cache
     sums_held: bool = True  # in registers while the tile goes over columns
     tune: str = "generic"  # LLVM's name of the CPU whose schedule is followed: by some, tiles run out of registers
+
+    @property
+    def panel_rows(self) -> int:
+        """Weight rows of all panels that are unpacked at a time."""
+        return self.tile_rows * self.panels
 
 
 AVX2 = ("avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe", "popcnt", "sse4.2")
@@ -57,6 +63,7 @@ TIERS = (
         lanes=8,
         tile_rows=16,
         tile_tokens=6,
+        panels=2,
         sums_held=False,
         tune="sapphirerapids",
     ),
@@ -69,6 +76,7 @@ TIERS = (
         lanes=8,
         tile_rows=16,
         tile_tokens=4,
+        panels=2,
         sums_held=False,
         tune="sapphirerapids",
     ),

@@ -70,7 +70,7 @@ def tile_name(type_name: str) -> str:
 DEPTH = 512  # columns of a panel of codes
 FLOAT_DEPTH = 128  # columns of a panel of floats: the same bytes
 PANEL_AT = 16 * (DEPTH + DEPTH // 2)  # bytes before the panel: as many unpacked rows as a register has lanes
-SPARE = 64 * 1024  # bytes before the sums
+SPARE = 128 * 1024  # bytes before the sums
 BIAS_AT = SPARE - 256  # bytes before the biases of a panel's rows
 
 # The KV cache (kv.py has the picture).
@@ -101,9 +101,9 @@ def attend_name(kv_type: str, extras: Iterable[str]) -> str:
     return ".".join(["attend", kv_type, *(extra for extra in ATTENTION_EXTRAS if extra in extras)])
 
 
-def scratch_bytes(tokens: int, tile_rows: int, widest: int) -> int:
+def scratch_bytes(tokens: int, panel_rows: int, widest: int) -> int:
     """Memory a worker needs for steps of so many tokens and rows of so many weights."""
-    sums = 4 * tile_rows * up(tokens, 8)
+    sums = 4 * panel_rows * up(tokens, 8)
     return up(max(SPARE + sums, 16 * widest, BAND_BYTES), 4096)
 
 

@@ -14,7 +14,7 @@ from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import BIAS_AT, DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
 from edgeinfer.simd_kernels.rows import add_to, claimed, get, my_rows, path, put, sweep
-from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts
+from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts, panel_size
 
 
 def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
@@ -60,25 +60,27 @@ def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, 
     """Panel by panel: sums begin as the bias, are kept in the worker's scratch from one panel of columns to the next,
     and go from the last one straight to `out`, but for those of tiles that reach over its edges."""
     r, s = LINEAR.read(e, op), STEP.read(e, step)
-    n, tile, most = e.tier.tile_rows, e.tier.tile_tokens, DEPTH if quantised else FLOAT_DEPTH
+    n, tile, most = e.tier.panel_rows, e.tier.tile_tokens, DEPTH if quantised else FLOAT_DEPTH
     scratch = s.scratch + thread * s.scratch_bytes
     bias, sums = scratch + BIAS_AT, scratch + SPARE
     kept, tiles = (sums, e.const(I64, 4 * n)), (tokens + (tile - 1)) / tile
-    with e.forever() as leave:
-        first = e.claim(r.counter) * n
-        leave(first >= r.rows)
+    with claimed(e, r.counter, e.const(I64, n), r.rows) as (first, count):
         begin(e, r, first, bias)
-        inside = e.select(first + n <= r.rows, tokens / tile, 0)
+        inside = e.select(count.equals(n), tokens / tile, 0)
+        panels = (count + (e.tier.tile_rows - 1)) / e.tier.tile_rows
         with e.loop(0, r.cols, most) as k:
             depth = e.least(e.const(I64, most), r.cols - k)
-            (panel if quantised else float_panel)(e, r, scratch, first, k, depth)
+            with e.loop(0, panels) as p:
+                place = (first + p * e.tier.tile_rows, scratch + PANEL_AT + p * panel_size(e.tier))
+                (panel if quantised else float_panel)(e, r, scratch, *place, k, depth)
             start = (e.select(k > 0, sums, bias), e.select(k > 0, kept[1], 0))
             x = codes_at(e, r, k) if quantised else (r.x + k * 4, r.x_stride)
-            run = partial(pass_tiles, e, r, scratch + PANEL_AT, depth)
+            run = partial(pass_tiles, e, r, scratch + PANEL_AT, (depth, panels))
             if fine:  # the low codes go first, with what belongs to both
                 low = (x[0] + (r.cols + (r.cols >> 1)) * tile, *x[1:])
                 run(low, e.const(I64, 0), tiles, start, kept)
-                as_high_codes(e, scratch + PANEL_AT, depth / r.group)
+                with e.loop(0, panels) as p:
+                    as_high_codes(e, scratch + PANEL_AT + p * panel_size(e.tier), depth / r.group)
                 start = kept
             direct = e.select(k + depth >= r.cols, inside, 0)
             run(x, e.const(I64, 0), direct, start, (r.out + first * 4, r.out_stride))
@@ -87,8 +89,8 @@ def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, 
 
 
 def begin(e: Emitter, r: SimpleNamespace, first: Value, out: Value) -> None:
-    """out f32[tile_rows] = the biases of rows from `first` on, zeros where there are none."""
-    n = e.tier.tile_rows
+    """out f32[panel_rows] = the biases of rows from `first` on, zeros where there are none."""
+    n = e.tier.panel_rows
     with e.loop(0, n) as i:
         e.store(e.const(F32), out + i * 4)
     with e.when(r.bias > 0), e.loop(0, e.least(e.const(I64, n), r.rows - first)) as i:
@@ -111,53 +113,55 @@ def pass_tiles(
     e: Emitter,
     r: SimpleNamespace,
     panel: Value,
-    depth: Value,
+    sizes: tuple[Value, Value],
     x: tuple[Value, ...],
     first: Value,
     count: Value,
     start: Place,
     out: Place,
 ) -> None:
-    """Pass `count` tiles of tokens, from number `first` on, over the panel."""
+    """Pass `count` tiles of tokens, from number `first` on, over the panels; `sizes`: their columns, how many."""
     token = first * e.tier.tile_tokens
     begun, done = ((at + token * apart, apart) for at, apart in (start, out))
     codes, stride, *numbers = x
     ahead = token * r.x_stride
     with e.when(count > 0):
-        e.jump(r.tile, panel, codes + ahead, stride, *(at + ahead for at in numbers), depth, count, *begun, *done)
+        e.jump(r.tile, panel, codes + ahead, stride, *(at + ahead for at in numbers), *sizes, count, *begun, *done)
 
 
-def panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k: Value, depth: Value) -> None:
-    """Unpack columns k .. k + depth of `tile_rows` rows, then transpose codes, scales and minimums, `lanes` rows at a
-    time."""
+def panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, out: Value, k: Value, depth: Value) -> None:
+    """Unpack columns k .. k + depth of `tile_rows` rows from `first` on, then transpose codes, scales and minimums,
+    `lanes` rows at a time."""
     n, groups = e.tier.lanes, depth / r.group
     scales, minimums = scratch + n * DEPTH, scratch + n * (DEPTH + DEPTH // 4)
-    parts = panel_parts(e, scratch + PANEL_AT)
+    parts = panel_parts(e, out)
     at, size = r.w + (k / r.block) * r.block_bytes, (depth / r.block) * r.block_bytes
     with e.loop(0, e.tier.tile_rows, n) as block:
         with e.loop(0, n) as lane:
             row = e.least(first + block + lane, r.rows - 1)  # rows past the end repeat the last one
             with e.loop(size, size * 2, 64) as line:  # of the next panel, which is wanted when this one has passed
                 e.prefetch(at + row * r.row_bytes + line, cache=2)
-            out = (scratch + lane * DEPTH, scales + lane * (DEPTH // 4), minimums + lane * (DEPTH // 4))
-            e.jump(r.unpack, at + row * r.row_bytes, depth, *out)
+            places = (scratch + lane * DEPTH, scales + lane * (DEPTH // 4), minimums + lane * (DEPTH // 4))
+            e.jump(r.unpack, at + row * r.row_bytes, depth, *places)
         e.jump(r.transpose, scratch, DEPTH, depth >> 2, parts.codes + block * 4)
         e.jump(r.transpose, scales, DEPTH // 4, groups, parts.scales + block * 4)
         e.jump(r.transpose, minimums, DEPTH // 4, groups, parts.minimums + block * 4)
 
 
-def float_panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, k: Value, depth: Value) -> None:
+def float_panel(
+    e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, out: Value, k: Value, depth: Value
+) -> None:
     n, at = e.tier.lanes, r.w + (k / r.block) * r.block_bytes
     with e.loop(0, e.tier.tile_rows, n) as block:
         with e.loop(0, n) as lane:
             row = e.least(first + block + lane, r.rows - 1)
             e.jump(r.unpack, at + row * r.row_bytes, depth, scratch + lane * (4 * FLOAT_DEPTH), 0, 0)
-        e.jump(r.transpose, scratch, 4 * FLOAT_DEPTH, depth, scratch + PANEL_AT + block * 4)
+        e.jump(r.transpose, scratch, 4 * FLOAT_DEPTH, depth, out + block * 4)
 
 
 def write_out(e: Emitter, r: SimpleNamespace, sums: Value, first: Value, start: Value, tokens: Value) -> None:
     """Sums of tokens from number `start` on, of as many rows as there are."""
-    n = e.tier.tile_rows
+    n = e.tier.panel_rows
     width = e.least(e.const(I64, n), r.rows - first)
     with e.loop(start, tokens) as t:
         source, out = sums + t * (4 * n), r.out + t * r.out_stride + first * 4

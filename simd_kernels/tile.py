@@ -9,6 +9,7 @@ its way into L1.
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+from edgeinfer.simd_kernels.cpu import Tier
 from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, ROUND, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import DEPTH
 
@@ -42,15 +43,20 @@ def turn(e: Emitter, square: list[Value]) -> list[Value]:
     return square
 
 
+def panel_size(tier: Tier) -> int:
+    """Bytes from a panel to the next one."""
+    return tier.tile_rows * (DEPTH + DEPTH // 4 * 3)  # 4 bytes for 16 weights
+
+
 def panel_parts(e: Emitter, panel: Value) -> SimpleNamespace:
     """Where the parts of a panel at this address are."""
-    rows = e.tier.tile_rows
-    at = (panel + rows * (DEPTH + DEPTH // 4 * i) for i in range(4))  # 4 bytes for 16 weights
-    return SimpleNamespace(codes=panel, **dict(zip(("scales", "minimums", "starts", "pairs"), at, strict=True)))
+    scales, minimums, starts = (panel + e.tier.tile_rows * (DEPTH + DEPTH // 4 * i) for i in range(3))
+    return SimpleNamespace(codes=panel, scales=scales, minimums=minimums, starts=starts)
 
 
-def set_starts(e: Emitter, panel: Value, group: int, cols: Value) -> None:
-    """Fill in what a panel's sums start at: the bits of ROUND, less what raised activations add to the products."""
+def set_starts(e: Emitter, panel: Value, group: int, each: int, cols: Value) -> None:
+    """Fill in what the sums of a panel's groups start at: the bits of ROUND, less what raised activations add to the
+    products.  They lie as far apart as scales for `each` weights do."""
     n, rows, parts = e.tier.lanes, e.tier.tile_rows, panel_parts(e, panel)
     base, one = e.bits(e.const(vec(F32, n), ROUND), vec(I32, n)), e.const(vec(I8, 4 * n), 1)
     with e.loop(0, cols, group) as k:
@@ -58,7 +64,7 @@ def set_starts(e: Emitter, panel: Value, group: int, cols: Value) -> None:
             total = e.const(base.kind)
             for word in range(0, group, 4):
                 total = e.multiply(total, one, e.load(parts.codes + k * rows + (word * rows + first), one.kind))
-            e.store(base - total * e.raised(), parts.starts + k * (4 * rows // group) + first)
+            e.store(base - total * e.raised(), parts.starts + k * (4 * rows // each) + first)
 
 
 def as_high_codes(e: Emitter, panel: Value, groups: Value) -> None:
@@ -125,58 +131,75 @@ class Tile:
         d: Value,
         sums: Value,
         cols: Value,
+        panels: Value,
         tiles: Value,
         start: Value,
         start_stride: Value,
         out: Value,
         out_stride: Value,
     ) -> None:
-        """out f32[tiles * tile_tokens][tile_rows] = start, likewise, + panel times tiles of activations, `stride` bytes
-        apart; tokens of start and out lie so many bytes apart.
+        """out f32[tiles * tile_tokens][panels * tile_rows] = start, likewise, + panels times tiles of activations,
+        which are `stride` bytes apart; tokens of start and out lie so many bytes apart.
 
         Of the first tile x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols /
         minimums][tile_tokens], as activation.quantise has them: every address is a constant away from one that only
         counts up, so that broadcasts need no address arithmetic. Products of a group start where integers are the
         bits of floats, which then take two operations to be scaled and added. Small tiles wait for loads, not for
         multiplications; and order is kept from word to word, or LLVM runs out of registers."""
-        rows, tokens, parts = e.tier.tile_rows, e.tier.tile_tokens, panel_parts(e, panel)
-        in_pairs = self.wide and e.saturates()
-        codes, size = (parts.pairs, 2) if in_pairs else (parts.codes, 1)
-        if in_pairs:
-            weights_in_pairs(e, parts.codes, cols, codes)
-        set_starts(e, panel, self.group, cols)
-        acc = Sums(e)
-        with e.loop(0, tiles) as tile:
-            ahead = tile * stride
-            source = x + ahead
+        rows, tokens, size = e.tier.tile_rows, e.tier.tile_tokens, panel_size(e.tier)
+        in_pairs, acc = self.wide and e.saturates(), Sums(e)
+        pairs = panel + size * e.tier.panels
+        with e.loop(0, panels) as p:
+            set_starts(e, panel + p * size, self.group, self.each, cols)
             if in_pairs:
-                source = codes + rows * 2 * DEPTH
-                activations_in_pairs(e, x + ahead, cols, source)
-            acc.load(start + tile * tokens * start_stride, start_stride)
+                weights_in_pairs(e, panel + p * size, cols, pairs + p * (rows * 2 * DEPTH))
+        with e.loop(0, tiles) as tile, e.loop(0, panels) as p:
+            ahead, first, across = tile * stride, tile * tokens, p * (4 * rows)
+            at = (panel + p * size, x + ahead)
+            if in_pairs:
+                at = (pairs + p * (rows * 2 * DEPTH), pairs + e.tier.panel_rows * 2 * DEPTH)
+                with e.when(p.equals(0)):
+                    activations_in_pairs(e, x + ahead, cols, at[1])
+            acc.load(start + first * start_stride + across, start_stride)
             with e.loop(0, cols, self.group) as k:
-                g, number = (k >> (size.bit_length() - 1) for size in (self.group, self.each))
-                self._prefetch(e, x + ahead + stride + k * tokens, d + ahead + stride + (k >> 5) * (4 * tokens))
-                for i in range(self.group // self.minimums if self.minimums else 0):
-                    low, total = number * (4 * rows) + 4 * rows * i, number * (4 * tokens) + 4 * tokens * i
-                    self._add_minimums(e, parts.minimums + low, sums + ahead + total, acc)
-                    e.order()
-                at = (codes + k * (rows * size), source + k * (tokens * size))
-                exact = self._products(e, parts.starts + g * (4 * rows), *at, in_pairs)
-                self._add(e, parts.scales + number * (4 * rows), exact, d + ahead + (k >> 5) * (4 * tokens), acc)
-                e.order()
-            acc.store(out + tile * tokens * out_stride, out_stride)
+                prefetch(e, x + ahead + stride + k * tokens, self.group * tokens)
+                prefetch(e, d + ahead + stride + (k >> 5) * (4 * tokens), 1)
+                self._columns(e, panel_parts(e, panel + p * size), at, k, d + ahead, sums + ahead, acc)
+            acc.store(out + first * out_stride + across, out_stride)
 
-    def _prefetch(self, e: Emitter, x: Value, d: Value) -> None:
-        """The next tile's activations: all of them are more than the second cache holds."""
-        for line in range(0, self.group * e.tier.tile_tokens, 64):
-            e.prefetch(x + line)
-        e.prefetch(d)
+    def _columns(
+        self, e: Emitter, parts: SimpleNamespace, at: tuple[Value, Value], k: Value, d: Value, sums: Value, acc: Sums
+    ) -> None:
+        """One group, from column `k` on; `at`: the codes that are multiplied, of weights and of activations."""
+        rows, tokens = e.tier.tile_rows, e.tier.tile_tokens
+        in_pairs = self.wide and e.saturates()
+        number = k >> (self.each.bit_length() - 1)
+        several = range(self.group // self.minimums if self.minimums else 0)
+        totals = [e.spread(sums + (number + i) * (4 * tokens), tokens, F32, e.tier.lanes) for i in several]
 
-    def _add_minimums(self, e: Emitter, minimums: Value, sums: Value, acc: Sums) -> None:
-        low = [e.load(minimums + 4 * e.tier.lanes * v, acc.kind) for v in range(acc.vectors)]
-        for t, total in enumerate(e.spread(sums, acc.tokens, F32, e.tier.lanes)):
+        def add_minimums(t: int, v: int, factors: list[Value]) -> None:
+            for i in several:
+                low = parts.minimums + (number + i) * (4 * rows) + 4 * e.tier.lanes * v
+                acc.add(e.load(low, acc.kind), factors[i], t, v)
+
+        if e.tier.sums_held:
+            for t, *factors in zip(range(tokens), *totals, strict=True):
+                for v in range(acc.vectors):
+                    add_minimums(t, v, factors)
+            e.order()
+        size = 2 if in_pairs else 1
+        products = (at[0] + k * (rows * size), at[1] + k * (tokens * size))
+        exact = self._products(e, parts.starts + number * (4 * rows), *products, in_pairs)
+        numbers = self._scaled(e, parts.scales + number * (4 * rows), exact)
+        for t, factor in enumerate(e.spread(d + (k >> 5) * (4 * tokens), tokens, F32, e.tier.lanes)):
+            factors = [] if e.tier.sums_held else [next(total) for total in totals]
             for v in range(acc.vectors):
-                acc.add(low[v], total, t, v)
+                acc.add(numbers[v][t], factor, t, v)
+                if factors:  # while these sums are in a register
+                    add_minimums(t, v, factors)
+            if factors:
+                e.order()
+        e.order()
 
     def _products(self, e: Emitter, starts: Value, codes: Value, x: Value, in_pairs: bool) -> list[list[Value]]:
         """Integer sums over one group added to `starts`, i32[lanes] for each token and vector of rows."""
@@ -190,16 +213,21 @@ class Tile:
             e.order()
         return exact
 
-    def _add(self, e: Emitter, scales: Value, exact: list[list[Value]], d: Value, acc: Sums) -> None:
+    def _scaled(self, e: Emitter, scales: Value, exact: list[list[Value]]) -> list[list[Value]]:
+        """f32[lanes] for each vector of rows and each token."""
         numbers = []
-        for v in range(acc.vectors):
-            scale = e.load(scales + 4 * e.tier.lanes * v, acc.kind)
+        for v in range(e.tier.tile_rows // e.tier.lanes):
+            scale = e.load(scales + 4 * e.tier.lanes * v, vec(F32, e.tier.lanes))
             lift = scale * -ROUND
             numbers.append([e.scaled(row[v], scale, lift) for row in exact])
             e.order()
-        for t, scale in enumerate(e.spread(d, acc.tokens, F32, e.tier.lanes)):
-            for v in range(acc.vectors):
-                acc.add(numbers[v][t], scale, t, v)
+        return numbers
+
+
+def prefetch(e: Emitter, address: Value, size: int) -> None:
+    """So many bytes, of the next tile's activations: all of them are more than the second cache holds."""
+    for line in range(0, size, 64):
+        e.prefetch(address + line)
 
 
 def activations_of(e: Emitter, x: Value, word: int, in_pairs: bool) -> Iterator[Value]:
@@ -235,21 +263,23 @@ def tile_float(
     x: Value,
     stride: Value,
     cols: Value,
+    panels: Value,
     tiles: Value,
     start: Value,
     start_stride: Value,
     out: Value,
     out_stride: Value,
 ) -> None:
-    """As Tile.body, with a panel f32[cols][tile_rows] and activations f32[cols], tokens `stride` bytes apart."""
+    """As Tile.body, with panels f32[cols][tile_rows] and activations f32[cols], tokens `stride` bytes apart."""
     n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
     kind, acc = vec(F32, n), Sums(e)
-    with e.loop(0, tiles * tokens, tokens) as first:
-        acc.load(start + first * start_stride, start_stride)
+    with e.loop(0, tiles * tokens, tokens) as first, e.loop(0, panels) as p:
+        weights, across = numbers + p * panel_size(e.tier), p * (4 * rows)
+        acc.load(start + first * start_stride + across, start_stride)
         with e.loop(0, cols) as k:
-            w = [e.load(numbers + k * (4 * rows) + 4 * n * v, kind) for v in range(acc.vectors)]
+            w = [e.load(weights + k * (4 * rows) + 4 * n * v, kind) for v in range(acc.vectors)]
             for t in range(tokens):
                 one = e.splat(e.load(x + stride * (first + t) + k * 4, F32), n)
                 for v in range(acc.vectors):
                     acc.add(w[v], one, t, v)
-        acc.store(out + first * out_stride, out_stride)
+        acc.store(out + first * out_stride + across, out_stride)

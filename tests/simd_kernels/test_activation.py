@@ -112,7 +112,7 @@ def fine_linear(kernels, kind, blocks, x, few):
     tokens, cols = x.shape
     rows, tier, sizes = len(blocks), kernels.tier, GgmlType[kind]
     out = padded_rows(np.full((tokens, rows), np.nan, np.float32))
-    each = layout.scratch_bytes(layout.up(tokens, tier.tile_tokens), tier.tile_rows, cols)
+    each = layout.scratch_bytes(layout.up(tokens, tier.tile_tokens), tier.panel_rows, cols)
     source, scratch = quantised(kernels, x, few, fine=True), guarded(np.zeros(each, np.uint8))
     step = write(record.STEP, tokens=tokens, scratch=scratch, scratch_bytes=each, few=few)
     fields = {

@@ -75,7 +75,7 @@ class Cache:
         positions = guarded(np.concatenate([np.arange(len(self.kv[s][0]))[-counts[s] :] for s in seqs]))
         ends = np.cumsum([counts[s] for s in seqs])
         spans = guarded(np.stack([ends - [counts[s] for s in seqs], [counts[s] for s in seqs]], axis=1))
-        each = layout.scratch_bytes(8, self.kernels.tier.tile_rows, 32)
+        each = layout.scratch_bytes(8, self.kernels.tier.panel_rows, 32)
         scratch = guarded(np.full(each * threads, 255, np.uint8))
         chunks = layout.chunk_count(max(len(self.kv[seq][0]) for seq in seqs))
         parts = guarded(np.full(rows * heads * chunks * layout.ROW, 255, np.uint8))

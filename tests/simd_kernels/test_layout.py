@@ -33,21 +33,22 @@ def test_a_block_has_room_for_keys_values_and_scales(kv_type, number, key_dim, v
 
 
 def test_scratch_holds_panel_and_sums_for_every_tier():
-    from edgeinfer.simd_kernels import cpu
+    from edgeinfer.simd_kernels import cpu, tile
     from edgeinfer.simd_kernels.quants import streams
 
     assert streams.STREAMS * layout.FEW * 16 * 4 <= layout.SPARE  # sums of a few rows
     for tier in cpu.TIERS:
         numbers = 4 * layout.DEPTH // 16
         assert tier.lanes * max(layout.DEPTH + 2 * numbers, 4 * layout.FLOAT_DEPTH) <= layout.PANEL_AT
-        # codes, scales, minimums, starts; codes and activations of 16 bits; the numbers of float types
-        codes = tier.tile_rows * (layout.DEPTH + 3 * numbers) + 2 * (tier.tile_rows + tier.tile_tokens) * layout.DEPTH
-        floats = tier.tile_rows * 4 * layout.FLOAT_DEPTH
-        assert layout.PANEL_AT + (codes if tier.name == "avx2" else floats) <= layout.SPARE
-        assert layout.PANEL_AT + tier.tile_rows * (layout.DEPTH + 3 * numbers) <= layout.SPARE
+        assert tier.tile_rows * 4 * layout.FLOAT_DEPTH <= tile.panel_size(tier)
+        # codes, scales, minimums, starts; codes and activations of 16 bits
+        assert tier.tile_rows * (layout.DEPTH + 3 * numbers) <= tile.panel_size(tier)
+        pairs = 2 * (tier.panel_rows + tier.tile_tokens) * layout.DEPTH if tier.name == "avx2" else 0
+        assert layout.PANEL_AT + tier.panels * tile.panel_size(tier) + pairs <= layout.BIAS_AT
+        assert layout.BIAS_AT + 4 * tier.panel_rows <= layout.SPARE
         for tokens in (1, 7, 512):
             rooms = layout.up(tokens, tier.tile_tokens)
-            assert layout.scratch_bytes(rooms, tier.tile_rows, 64) >= layout.SPARE + 4 * tier.tile_rows * rooms
+            assert layout.scratch_bytes(rooms, tier.panel_rows, 64) >= layout.SPARE + 4 * tier.panel_rows * rooms
 
 
 @pytest.mark.parametrize("experts", [8, 128, 100_000])

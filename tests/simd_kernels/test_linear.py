@@ -30,7 +30,7 @@ class Case:
     def operate(self, x, chunk=7, threads=1, claimed=0, few=PANELS):
         """out f32[tokens, rows], NaN where nothing was written, for x f32[tokens, cols]."""
         tokens, tier = len(x), self.kernels.tier
-        each = layout.scratch_bytes(layout.up(tokens, tier.tile_tokens), tier.tile_rows, self.cols)
+        each = layout.scratch_bytes(layout.up(tokens, tier.tile_tokens), tier.panel_rows, self.cols)
         scratch = guarded(np.full(each * threads, 255, np.uint8))
         step = write(record.STEP, tokens=tokens, scratch=scratch, scratch_bytes=each, few=few)
         out = padded_rows(np.full((tokens, self.rows), np.nan, np.float32), 3)
@@ -168,7 +168,7 @@ def test_600_tokens(kernels, kind):
 @pytest.mark.parametrize("kind", ["Q5_1", "F32"])
 def test_rows_that_others_have_claimed_are_left_to_them(kernels, kind):
     """The counter stands at 2: with one token or a few 2 chunks are taken, with several 2 panels."""
-    panel = kernels.tier.tile_rows
+    panel = kernels.tier.panel_rows
     case = Case(kernels, kind, 2 * panel + 3, 256)
     for tokens, few, taken in ((1, PANELS, 2 * 5), (3, FEW, 2 * 5), (3, PANELS, 2 * panel)):
         x = numbers(tokens, 256)
@@ -192,7 +192,7 @@ def test_activations_that_are_not_finite_reach_the_output(kernels, kind):
 def test_embed(kernels, kind, threads):
     table = guarded(random_rows(np.random.default_rng(0), kind, 9, 512))
     ids = guarded(np.array([8, 0, 3, 3, 8]))
-    each = layout.scratch_bytes(8, kernels.tier.tile_rows, 512)
+    each = layout.scratch_bytes(8, kernels.tier.panel_rows, 512)
     scratch = guarded(np.full(each * threads, 255, np.uint8))
     out = padded_rows(np.full((5, 512), np.nan, np.float32))
     step = write(record.STEP, scratch=scratch, scratch_bytes=each)

@@ -35,7 +35,7 @@ def build(kernels, kind, blocks, cols, threads=2):
     """The view's bytes, written in two parts."""
     rows = len(blocks)
     panels = guarded(np.zeros((-(-rows // VIEW_ROWS), layout.panel_bytes(cols)), np.uint8))
-    each = layout.scratch_bytes(8, kernels.tier.tile_rows, cols)
+    each = layout.scratch_bytes(8, kernels.tier.panel_rows, cols)
     scratch = guarded(np.full(each * threads, 255, np.uint8))
     step = write(record.STEP, scratch=scratch, scratch_bytes=each)
     for first, stop in ((0, 7), (7, rows)):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeinfer.simd_kernels import layout
+from edgeinfer.simd_kernels import layout, tile
 from edgeinfer.simd_kernels.kernels import TILES
 from tests.simd_kernels import twins
 from tests.simd_kernels.harness import between_rows, guarded, padded_rows
@@ -18,22 +18,26 @@ def limits(name):
 
 def sweep(kernels, name, codes, x_codes, x_scales, rng):
     """(got, want, sizes of terms) f32[tokens, rows] of one pass; codes i8[cols, rows], x i8[tokens, cols]."""
-    each, rows, tokens = TILED[name].each, kernels.tier.tile_rows, kernels.tier.tile_tokens
+    each, rows, tokens = TILED[name].each, kernels.tier.panel_rows, kernels.tier.tile_tokens
     cols = len(codes)
     scales, minimums = rng.standard_normal((2, cols // each, rows), dtype=np.float32)
     scales = np.repeat(scales[:: TILED[name].group // each], TILED[name].group // each, axis=0)
     scales = scales.astype(np.float16).astype(np.float32) * 63  # as precise as any type's
     minimums *= TILED[name].minimums > 0
     start = rng.standard_normal((len(x_codes), rows), dtype=np.float32)
-    panel = guarded(np.zeros(rows * layout.DEPTH * 15 // 4 + tokens * layout.DEPTH * 2, np.uint8))
-    parts = (codes.reshape(cols // 4, 4, rows).swapaxes(1, 2), scales, minimums)
-    for at, part in zip((0, rows * layout.DEPTH, rows * layout.DEPTH * 5 // 4), parts, strict=True):
-        panel[at : at + part.nbytes] = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+    panels, size = np.split(np.arange(rows), kernels.tier.panels), tile.panel_size(kernels.tier)
+    room = guarded(np.zeros(len(panels) * size + (rows + tokens) * layout.DEPTH * 2, np.uint8))
+    for number, lanes in enumerate(panels):
+        parts = (codes.reshape(cols // 4, 4, rows).swapaxes(1, 2)[:, lanes], scales[:, lanes], minimums[:, lanes])
+        for at, part in zip((0, layout.DEPTH, layout.DEPTH * 5 // 4), parts, strict=True):
+            first = number * size + at * len(lanes)
+            room[first : first + part.nbytes] = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
     x, out = guarded(twins.tiles(x_codes, x_scales, kernels.tier)), padded_rows(np.zeros_like(start))
     d = x.ctypes.data + cols * tokens
     sums = d + cols // 8 * tokens * (2 if each == 16 else 1)
     begun = padded_rows(start, 3)
-    kernels.call(name, panel, x, x.shape[1], d, sums, cols, len(x), begun, begun.strides[0], out, out.strides[0])
+    sizes = (cols, len(panels), len(x))
+    kernels.call(name, room, x, x.shape[1], d, sums, *sizes, begun, begun.strides[0], out, out.strides[0])
     assert np.isnan(between_rows(out)).all()
     w = np.repeat(scales, each, axis=0).astype(np.float64) * codes
     low = np.repeat(minimums, each, axis=0).astype(np.float64)
@@ -46,7 +50,7 @@ def sweep(kernels, name, codes, x_codes, x_scales, rng):
 def test_tile(kernels, name, cols):
     rng, tier = np.random.default_rng(cols), kernels.tier
     least, most = limits(name)
-    codes = rng.integers(least, most + 1, (cols, tier.tile_rows)).astype(np.int8)
+    codes = rng.integers(least, most + 1, (cols, tier.panel_rows)).astype(np.int8)
     x_codes, x_scales = twins.quantise(rng.standard_normal((2 * tier.tile_tokens, cols), dtype=np.float32))
     got, want, size = sweep(kernels, name, codes, x_codes, x_scales, rng)
     assert (np.abs(got - want) <= 2e-6 * size).all()
@@ -57,7 +61,7 @@ def test_tile(kernels, name, cols):
 @pytest.mark.parametrize("end", [0, 1])
 def test_tile_does_not_saturate(kernels, name, sign, end):
     tier = kernels.tier
-    codes = np.full((64, tier.tile_rows), limits(name)[end], np.int8)
+    codes = np.full((64, tier.panel_rows), limits(name)[end], np.int8)
     x_codes, x_scales = np.full((tier.tile_tokens, 64), sign, np.int8), np.ones((tier.tile_tokens, 2), np.float32)
     got, want, size = sweep(kernels, name, codes, x_codes, x_scales, np.random.default_rng(0))
     assert (np.abs(got - want) <= 2e-6 * size).all()
@@ -70,7 +74,8 @@ def test_float_tile(kernels, cols):
     x = guarded(rng.standard_normal((2 * tier.tile_tokens, cols + 3), dtype=np.float32))[:, 3:]
     start = guarded(rng.standard_normal(tier.tile_rows, dtype=np.float32))
     out = padded_rows(np.zeros((len(x), tier.tile_rows), np.float32))
-    kernels.call("tile.float", guarded(panel), x.ctypes.data, x.strides[0], cols, 2, start, 0, out, out.strides[0])
+    place = x.ctypes.data, x.strides[0]
+    kernels.call("tile.float", guarded(panel), *place, cols, 1, 2, start, 0, out, out.strides[0])
     want = start + x.astype(np.float64) @ panel
     assert (np.abs(out - want) <= 2e-6 * (np.abs(start) + np.abs(x) @ np.abs(panel))).all()
 
