@@ -41,7 +41,7 @@ def numbers(e: Emitter, x: Value) -> Value:
     return e.to_float(e.widen(x, vec(I32, x.lanes)))
 
 
-def six_bit(e: Emitter, places: list[Value]) -> list[Value]:
+def six_bit(e: Emitter, places: list[Value], paired: bool = True) -> list[Value]:
     """The scales and minimums, f32[16] in turn one of each, packed into d f16, dmin f16 and 12 bytes at each of these
     addresses by Q4_K and Q5_K.
 
@@ -52,15 +52,17 @@ def six_bit(e: Emitter, places: list[Value]) -> list[Value]:
     low = low >> by_fours(e, low, (0, 0, 0, 4))
     steps = low & by_fours(e, low, (0x3F3F3F3F,) * 2 + (0x0F0F0F0F,) * 2)
     steps = steps | ((high >> 2) & by_fours(e, high, (0, 0, 0x30303030, 0x30303030)))
-    order = [4 * word + byte for word in (0, 2) for byte in range(4)]  # scale, and minimum 4 bytes after
-    lanes = [16 * row + place + also for row in range(len(places)) for place in order for also in (0, 4)]
-    both = e.pick(e.bits(steps, vec(I8, 4 * steps.lanes)), lanes)
+    scales = (0, 1, 2, 3, 8, 9, 10, 11)  # where they are in `steps`; each minimum is 4 bytes after
+    apart = [*scales, *(place + 4 for place in scales)]
+    order = [place + also for place in scales for also in (0, 4)] if paired else apart
+    both = e.pick(e.bits(steps, vec(I8, 4 * steps.lanes)), [16 * row + i for row in range(len(places)) for i in order])
     halves = e.pick(
         e.bits(words, vec(I16, 2 * words.lanes)), [8 * row + i for row in range(len(places)) for i in (0, 1)]
     )
     d = e.half_to_float(halves) * e.const(vec(F32, 2 * len(places)), [1.0, -1.0] * len(places))
+    lanes = [0, 1] * 8 if paired else [0] * 8 + [1] * 8
     parts, twos = (through_memory(e, x, len(places)) for x in (both, d))
-    return [numbers(e, part) * e.pick(two, [0, 1] * 8) for part, two in zip(parts, twos, strict=True)]
+    return [numbers(e, part) * e.pick(two, lanes) for part, two in zip(parts, twos, strict=True)]
 
 
 class KQuant(Quant):
@@ -82,14 +84,23 @@ class Q4_K(KQuant):
         return list(zip(pairs, pairs, strict=True))
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        both = six_bit(e, [w])[0]
-        scales, minimums = (e.pick(both, range(i, 16, 2)) for i in range(2))
+        both = six_bit(e, [w], False)[0]
+        scales, minimums = (e.part(both, first, 8) for first in (0, 8))
         raws = [e.load(w + (self.nibbles + 64 * j), vec(I8, 64)) for j in range(2)]
         return Codes([part & 15 for raw in raws for part in (raw, e.shift(raw, 4))], scales, minimums)
 
     def order(self, blocks: int) -> Sequence[int]:
         """Groups 0 and 2, 1 and 3, 4 and 6, 5 and 7."""
         return [2 * group + half for group in (0, 2, 1, 3, 4, 6, 5, 7) for half in range(2)]
+
+    def by_word(self, e: Emitter, w: Value) -> list[Value] | None:
+        """Bytes are put in order before they are halves of two groups' codes: half the shuffles."""
+        if e.tier.lanes < 16 or self.bytes != Q4_K.bytes:
+            return None
+        first, after = (e.load(w + (self.nibbles + 64 * j), vec(I32, 16)) for j in range(2))
+        pairs = [[8 * (g // 2) + word for word in (two, two + 1) for g in range(8)] for two in range(0, 8, 2)]
+        moves = e.const(first.kind, [0, 4] * 8)
+        return [(e.pick(first, lanes, after) >> moves) & 0x0F0F0F0F for lanes in pairs]
 
 
 class Q5_K(Q4_K):

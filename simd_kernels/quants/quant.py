@@ -66,6 +66,10 @@ class Quant:
         """As `load`, but where groups of 16 have minimums, scales are those of 32 weights."""
         return self.load(e, w, blocks)
 
+    def by_word(self, e: Emitter, w: Value) -> list[Value] | None:
+        """What few.by_word makes of the chunks of the span at `w`, where the bytes of the file allow a shorter way."""
+        return None
+
     def order(self, blocks: int) -> Sequence[int]:
         """Which sixteen weights stand at each 16 codes of the chunks: as it suits the layout."""
         return range(blocks * self.block // 16)
