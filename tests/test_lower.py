@@ -157,6 +157,9 @@ def test_values_and_what_leads_to_the_logits_take_their_input_finely(tmp_path):
     nodes = lower(tmp_path, "llama", "Q4_0").nodes
     fine = [node for node in nodes if node.kernel == "linear.fine"]
     assert [node.rows for node in fine] == ["tokens"] * 2 + ["outputs"] * 5
+    both = ["quantise", "quantise.fine", "linear.quantised", "linear.quantised", "linear.fine"]
+    assert [node.kernel for node in nodes[2:7]] == both  # q k v of the first layer
+    assert [node.wait for node in nodes[2:6]] == [False, True, False, False]
     stores = [node for node in nodes if node.kernel == "store.f16"]
     assert [node.reads["v"] for node in stores] == [node.writes["out"] for node in fine[:2]]
     assert not any(node.kernel == "linear.quantised" for node in nodes if node.rows == "outputs")

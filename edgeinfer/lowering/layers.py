@@ -59,7 +59,7 @@ class Layers(Nodes):
 
     def linear(self, op: Op) -> None:
         tensor = self.plan.tensors[op.weights[0]]
-        x = self.value(op, 0) if tensor.type.name in layout.FLOATS else self.quantise(op, 0)
+        x = self.value(op, 0) if tensor.type.name in layout.FLOATS else self.quantise(op)
         out = self.fresh(op)
         bias = self.floats(op.weights[1]) if len(op.weights) > 1 else 0
         self.matrix(op, self.address(tensor.data), tensor.shape[-1], op.out.width, x, out, bias)

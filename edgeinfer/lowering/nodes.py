@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 import numpy as np
@@ -67,6 +67,10 @@ class Nodes:
         self.plan, self.cache, self.threads = plan, cache, threads
         self.ops = early(plan.ops)
         self.readers = Counter(x.id for op in self.ops for x in op.ins)
+        self.linears: dict[int, list[Op]] = defaultdict(list)  # by the value they read
+        for op in self.ops:
+            if op.kind == "linear":
+                self.linears[op.ins[0].id].append(op)
         self.attended = {op.ins[2].id for op in self.ops if op.kind == "attend" and len(op.ins) == 3}
         self.nodes: list[Node] = []
         self.values: dict[int, Buffer] = {}
@@ -80,12 +84,15 @@ class Nodes:
     def value(self, op: Op, index: int) -> Buffer:
         return self.values[op.ins[index].id]
 
-    def quantise(self, op: Op, index: int) -> Buffer:
-        """The 8-bit form of an input, made once for all that read it so."""
-        form = op.ins[index].id, self.fine(op)
-        if form not in self.quantised:
-            self.quantised[form] = self.quantised_part(op, self.value(op, index), op.ins[index].width)
-        return self.quantised[form]
+    def quantise(self, op: Op) -> Buffer:
+        """The 8-bit form of a linear layer's input, made once for all that read it so.  Where others read it in the
+        other form that is made too, so that no wait is needed between them."""
+        x = op.ins[0]
+        for reader in self.linears[x.id]:
+            form = x.id, self.fine(reader)
+            if form not in self.quantised and self.plan.tensors[reader.weights[0]].type.name not in layout.FLOATS:
+                self.quantised[form] = self.quantised_part(reader, self.value(op, 0), x.width)
+        return self.quantised[x.id, self.fine(op)]
 
     def quantised_part(self, op: Op, x: Buffer, width: int) -> Buffer:
         fine = self.fine(op)
