@@ -1,7 +1,7 @@
 """How many threads decode and prefill are worth on this machine: measured once for a model's shape, and kept.
 
-Nothing else is tuned, as nothing else was seen to matter by more than the noise: chunks of 32 kB to 1 MB, 4 to 16 rows
-side by side, 256 to 1,024 bytes asked for ahead.
+Nothing else is tuned, as nothing else was seen to win by more than the noise: chunks of 64 kB to 2 MB
+(`benchmarks/neighbours.py`), 4 to 16 rows side by side, 256 to 1,024 bytes asked for ahead.
 """
 
 from __future__ import annotations
