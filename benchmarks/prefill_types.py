@@ -1,24 +1,28 @@
 """How fast 512 rows of activations pass each tensor type's weights, as shares of the 8-bit peak.
 
-usage: [EDGEINFER_ISA=TIER] prefill_types.py [TYPE ...]
-Every type in turn, ROUNDS times over, is the linear layer of 8,192 x 2,048 random weights on one thread, and between
-the rounds the probe of the peak is run. For each type: products a second (median), the share of the peak, and of the
-fastest type's speed; last, what making codes of the activations takes, in parts of such a layer of the fastest type."""
+usage: prefill_types.py TIER [TYPE ...]
+TIER: an instruction set this CPU has, or avxvnni where it has that in AVX-512's encoding.  Every type in turn, ROUNDS
+times over, is the linear layer of 2,048 x 2,048 random weights on one thread; the probe of the peak runs before and
+after each, for a core that others share changes its speed all the time.  For each type: its share of the peak beside it
+(median), and of the fastest type's; last, what making codes of the activations takes, in parts of that one's layer."""
 
+import ctypes
+import dataclasses
 import statistics
 import sys
 import time
 
 import numpy as np
 
-from edgeinfer import measure
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.models import catalog
-from edgeinfer.simd_kernels import cpu, layout, pack, record
+from edgeinfer.simd_kernels import building, cpu, layout, pack, record
 from edgeinfer.simd_kernels.workers import Workers
 
-TOKENS, ROWS, COLUMNS, ROUNDS = 512, 8192, 2048, 7
+TOKENS, ROWS, COLUMNS, ROUNDS = 512, 2048, 2048, 30
 PRODUCTS = TOKENS * ROWS * COLUMNS
+TURNS = 10_000  # of the probe
+KEPT: list[pack.Linked] = []
 TYPES = [kind.name for kind in GgmlType if kind.computable and kind.name not in layout.FLOATS]
 
 
@@ -69,10 +73,31 @@ def linear(name: str, kernels: dict[str, int], step: np.ndarray, x: np.ndarray, 
     )
 
 
+def linked(name: str, types: list[str]) -> tuple[cpu.Tier, dict[str, int]]:
+    """The tier and its kernels."""
+    tier = cpu.tier(name)
+    names = {"run", "linear.quantised", "transpose", "quantise", "probe.dots", *map(layout.tile_name, types)}
+    names |= {f"unpack.{kind}" for kind in types}
+    if name != "avxvnni" or not cpu.missing(tier, cpu.host_features()):
+        return tier, pack.load(names, tier, catalog.home() / "kernels")
+    tier = dataclasses.replace(tier, cpu="x86-64-v4", features=("avx512vnni",), needs=cpu.AVX2 + cpu.AVX512)
+    own = pack.Linked(tier)
+    own.link(building.build_here(sorted(names), tier))
+    KEPT.append(own)
+    return tier, own.addresses
+
+
+def peak(probe: int, lanes: int) -> float:
+    """Products a second, all from registers."""
+    function, memory = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(probe), layout.aligned(128)
+    start = time.perf_counter()
+    function(TURNS, memory.ctypes.data)
+    return TURNS * layout.dots(lanes) * 4 * lanes / (time.perf_counter() - start)
+
+
 def main() -> None:
-    types, tier = sys.argv[1:] or TYPES, cpu.host().tier
-    names = {"run", "linear.quantised", "transpose", "quantise", *map(layout.tile_name, types)}
-    kernels = pack.load(names | {f"unpack.{name}" for name in types}, tier, catalog.home() / "kernels")
+    types = sys.argv[2:] or TYPES
+    tier, kernels = linked(sys.argv[1], types)
     rooms = layout.up(TOKENS, tier.tile_tokens)
     each = layout.scratch_bytes(rooms, tier.panel_rows, COLUMNS)
     scratch, floats = layout.aligned(each), layout.aligned(4 * TOKENS * COLUMNS)
@@ -84,24 +109,22 @@ def main() -> None:
     quantise = Layer(record.QUANTISE, step, kernel=kernels["quantise"], x=floats, out=x, **sizes)
     workers = Workers(1, kernels["run"])
     quantise.seconds(workers)
-    layers = {name: linear(name, kernels, step, x, out) for name in types} | {"quantise": quantise}
+    layers = {"quantise": quantise} | {name: linear(name, kernels, step, x, out) for name in types}
     times: dict[str, list[float]] = {name: [] for name in layers}
-    peaks = []
     for _ in range(ROUNDS):
-        peaks.append(measure.dot_peak(1))
         for name, layer in layers.items():
-            times[name].append(min(layer.seconds(workers) for _ in range(2)))
-    report({name: statistics.median(some) for name, some in times.items()}, statistics.median(peaks), tier.name)
+            before, seconds = peak(kernels["probe.dots"], tier.lanes), layer.seconds(workers)
+            times[name].append(seconds * (before + peak(kernels["probe.dots"], tier.lanes)) / 2)
+    report({name: statistics.median(some) / PRODUCTS for name, some in times.items()}, tier.name)
 
 
-def report(times: dict[str, float], peak: float, tier: str) -> None:
-    quantise = times.pop("quantise")
-    fastest = min(times.values())
-    print(f"{tier}: 8-bit peak {peak / 1e9:.0f} GMAC/s")
-    for name, seconds in sorted(times.items(), key=lambda item: item[1]):
-        speed = PRODUCTS / seconds
-        print(f"{name:8s} {speed / 1e9:6.1f} GMAC/s {100 * speed / peak:4.0f} % of the peak {fastest / seconds:5.2f}")
-    print(f"quantise {1e3 * quantise:.2f} ms, {100 * quantise / fastest:.1f} %")
+def report(times: dict[str, float], tier: str) -> None:
+    """`times`: of a layer, in those of as many products at the peak."""
+    quantise, fastest = times.pop("quantise"), min(times.values())
+    print(tier)
+    for name, layer in sorted(times.items(), key=lambda item: item[1]):
+        print(f"{name:8s} {100 / layer:4.0f} % of the peak {fastest / layer:5.2f}")
+    print(f"quantise {100 * quantise / fastest:.1f} % of a layer")
 
 
 if __name__ == "__main__":

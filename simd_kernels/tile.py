@@ -253,8 +253,10 @@ def weights_in_pairs(e: Emitter, codes: Value, cols: Value, out: Value) -> None:
 
 def activations_in_pairs(e: Emitter, x: Value, cols: Value, out: Value) -> None:
     """out u16[cols / 4][tokens][4] = raised codes u8."""
-    with e.loop(0, cols * e.tier.tile_tokens, 16) as k:
-        e.store(e.widen(e.load(x + k, vec(I8, 16)), vec(I16, 16)), out + k * 2)
+    step = 32 * e.tier.tile_tokens
+    with e.loop(0, cols * e.tier.tile_tokens, step) as k:
+        for part in range(0, step, 16):
+            e.store(e.widen(e.load(x + k + part, vec(I8, 16)), vec(I16, 16)), out + k * 2 + part * 2)
 
 
 def tile_float(
