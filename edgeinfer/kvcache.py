@@ -8,14 +8,13 @@ tables: https://arxiv.org/abs/2309.06180.)
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from edgeinfer.errors import BackendError
+from edgeinfer.machine import pages
 from edgeinfer.simd_kernels.layout import BLOCK, block_bytes, up
 
 
@@ -101,7 +100,8 @@ class KVCache:
                 self.groups[layer.window] = Group(layer.window, n_ctx, n_batch, n_seq, together)
             self.windows[layer.number] = layer.window
             block = layer.kv_heads * sum(block_bytes(kv_type, layer.key_dim, layer.value_dim))
-            self.pools[layer.number] = _pages(self.groups[layer.window].pool_blocks * block)
+            size = self.groups[layer.window].pool_blocks * block
+            self.pools[layer.number] = pages(size, huge=False)  # of huge ones a head's first token would take two
         self.lengths: dict[int, int] = {}
 
     def grow(self, seq: int, length: int) -> None:
@@ -115,12 +115,3 @@ class KVCache:
             group.cut(seq, kept)
         self.lengths[seq] = kept
         return kept
-
-
-def _pages(size: int) -> np.ndarray:
-    """uint8 [size], zero, in small pages: numpy asks for huge ones, of which a head's first token would take two."""
-    pages = mmap.mmap(-1, size)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        with contextlib.suppress(OSError):  # of a system that knows none
-            pages.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(pages, np.uint8)

@@ -3,10 +3,14 @@
 The hardware's figures, lowered by CPU affinity and by Linux control groups (version 2 and 1), which is how containers
 are bounded: the limits of the process's own group and of every group above it hold together."""
 
+import contextlib
+import mmap
 import os
 import platform
 from collections.abc import Collection, Iterator
 from pathlib import Path
+
+import numpy as np
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
@@ -45,6 +49,20 @@ def _free_memory() -> int:
     import psutil
 
     return int(psutil.virtual_memory().available)
+
+
+def pages(size: int, huge: bool) -> np.ndarray:
+    """uint8[size], zero, this process's own, in huge pages as far as the system has them, or in small ones.
+
+    They are taken when first written to.  (numpy asks for huge pages, where there is room for one.)"""
+    if not hasattr(mmap, "MAP_PRIVATE"):  # Windows, where there is no choice
+        return np.frombuffer(mmap.mmap(-1, size), np.uint8)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    advice = getattr(mmap, "MADV_HUGEPAGE" if huge else "MADV_NOHUGEPAGE", None)
+    if advice is not None:
+        with contextlib.suppress(OSError):  # of a system that knows none
+            memory.madvise(advice)
+    return np.frombuffer(memory, np.uint8)
 
 
 def cpu_name() -> str:

@@ -83,9 +83,7 @@ class HugePages:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        pages = mmap.mmap(-1, size + PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        pages.madvise(mmap.MADV_HUGEPAGE)
-        memory = np.frombuffer(pages, np.uint8)
+        memory = machine.pages(size + PAGE, huge=True)
         start = -memory.ctypes.data % PAGE
         self._data = memory[start : start + size]
 

@@ -1,8 +1,10 @@
 """Cores and memory of this process, with made-up hardware and control groups."""
 
 import platform
+import sys
 import types
 
+import numpy as np
 import psutil
 import pytest
 
@@ -123,3 +125,22 @@ def test_linux_tells_cores_and_memory_itself(groups, tmp_path, monkeypatch):
     assert (machine.cores(), machine.available_memory()) == (2, 7 * 1024)
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda pid: {1, 3}, raising=False)
     assert machine.cores() == 1
+
+
+@pytest.mark.parametrize("huge", [False, True])
+def test_pages_are_zero_and_may_be_written(huge):
+    pages = machine.pages(3 << 20, huge)
+    assert (pages.dtype, len(pages), pages.any()) == (np.uint8, 3 << 20, False)
+    pages[1 << 20 :] = 7
+    assert pages.sum() == 7 * (2 << 20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("huge", [False, True])
+def test_pages_are_the_processs_own(huge):
+    pages = machine.pages(8 << 20, huge)
+    start = pages.ctypes.data
+    with open("/proc/self/maps") as maps:
+        bounds = [line.split()[:2] for line in maps]
+    inside = [kind for place, kind in bounds if start in range(*(int(end, 16) for end in place.split("-")))]
+    assert inside == ["rw-p"]
