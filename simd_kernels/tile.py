@@ -64,7 +64,7 @@ def set_starts(e: Emitter, panel: Value, group: int, each: int, cols: Value) -> 
             total = e.const(base.kind)
             for word in range(0, group, 4):
                 total = e.multiply(total, one, e.load(parts.codes + k * rows + (word * rows + first), one.kind))
-            e.store(base - total * e.raised(), parts.starts + k * (4 * rows // each) + first)
+            e.store(base - total * e.raised(), parts.starts + (k >> (each.bit_length() - 1)) * (4 * rows) + first)
 
 
 def as_high_codes(e: Emitter, panel: Value, groups: Value) -> None:
