@@ -7,7 +7,9 @@ from ik_llama_cpp import _ctypes_api as c
 from turns import CONTEXT, MODEL, THREADS, ids, serve
 
 c.llama_backend_init()
-model = c.llama_model_load_from_file(MODEL.encode(), c.llama_model_default_params())
+wanted = c.llama_model_default_params()
+wanted.repack_tensors = True  # rows side by side, its fastest form
+model = c.llama_model_load_from_file(MODEL.encode(), wanted)
 settings = c.llama_context_default_params()
 settings.n_ctx, settings.n_batch, settings.n_ubatch = CONTEXT, 512, 512
 settings.n_threads = settings.n_threads_batch = THREADS
