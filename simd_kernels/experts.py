@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from edgeinfer.simd_kernels.emit import F32, I8, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import FEW, FEW_SUMS, SPAN, SPAN_BYTES
 from edgeinfer.simd_kernels.record import ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, STEP
-from edgeinfer.simd_kernels.rows import WIDE, add_to, get, my_rows, path, put, sweep
+from edgeinfer.simd_kernels.rows import WIDE, add_to, dot_rows, get, my_rows, path, put, sweep
 
 LEAST_SUM = 2.0**-14  # that weights are divided by: the smallest normal number of float16
 NEVER = float("-inf")
@@ -150,9 +150,7 @@ def one_token(e: Emitter, r: SimpleNamespace) -> None:
         expert, count = chosen(e, r.y, place), e.least(r.chunk, r.rows - first)
         out = r.out + (place * r.rows + first) * 4
         w = r.w + expert * r.expert_bytes + first * r.row_bytes
-        e.jump(r.dot, w, r.row_bytes, count, r.x + place * r.x_part, r.cols, out)
-        with e.when(r.bias > 0):
-            add_to(e, out, r.bias + (expert * r.rows + first) * 4, count)
+        dot_rows(e, r, w, count, r.x + place * r.x_part, out, r.bias + (expert * r.rows + first) * 4)
 
 
 def by_expert(e: Emitter, r: SimpleNamespace, scratch: Value, tokens: Value, quantised: bool) -> None:

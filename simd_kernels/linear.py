@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import BIAS_AT, DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
-from edgeinfer.simd_kernels.rows import add_to, claimed, get, my_rows, path, put, sweep
+from edgeinfer.simd_kernels.rows import add_to, claimed, dot_rows, get, my_rows, path, put, sweep
 from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts, panel_size
 
 
@@ -36,10 +36,7 @@ def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
 def one_row(e: Emitter, op: Value) -> None:
     r = LINEAR.read(e, op)
     with claimed(e, r.counter, r.chunk, r.rows) as (first, count):
-        out = r.out + first * 4
-        e.jump(r.dot, r.w + first * r.row_bytes, r.row_bytes, count, r.x, r.cols, out)
-        with e.when(r.bias > 0):
-            add_to(e, out, r.bias + first * 4, count)
+        dot_rows(e, r, r.w + first * r.row_bytes, count, r.x, r.out + first * 4, r.bias + first * 4)
 
 
 def few_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value) -> None:

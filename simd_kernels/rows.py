@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.record import COPY, OUTPUTS, POOL, STEP
@@ -53,6 +54,13 @@ def put(e: Emitter, value: Value, address: Value, mask: Value | None) -> None:
         e.store(value, address)
     else:
         e.store_some(value, address, mask)
+
+
+def dot_rows(e: Emitter, r: SimpleNamespace, w: Value, count: Value, x: Value, out: Value, bias: Value) -> None:
+    """out f32[count] = rows of weights at `w` times one row of activations, by the operation's `dot`, + bias."""
+    e.jump(r.dot, w, r.row_bytes, count, x, r.cols, out)
+    with e.when(r.bias > 0):
+        add_to(e, out, bias, count)
 
 
 def add_to(e: Emitter, out: Value, more: Value, count: Value) -> None:

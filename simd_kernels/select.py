@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from edgeinfer.simd_kernels.emit import F32, I1, I16, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import GROUP
 from edgeinfer.simd_kernels.record import PICK, SCAN, STEP
-from edgeinfer.simd_kernels.rows import WIDE, add_to, claimed, get, sweep
+from edgeinfer.simd_kernels.rows import WIDE, claimed, dot_rows, get, sweep
 
 CLAIM = 16  # groups
 # Floats in the order of their bits: the lowest, -inf, and one above +inf.
@@ -23,9 +23,7 @@ def scan(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> N
     r = SCAN.read(e, op)
     with claimed(e, r.counter, r.chunk, r.rows) as (first, count):
         scores = r.scores + first * 4
-        e.jump(r.dot, r.w + first * r.row_bytes, r.row_bytes, count, r.x, r.cols, scores)
-        with e.when(r.bias > 0):
-            add_to(e, scores, r.bias + first * 4, count)
+        dot_rows(e, r, r.w + first * r.row_bytes, count, r.x, scores, r.bias + first * 4)
         with e.loop(0, count, GROUP) as row:
             e.store(top(e, scores + row * 4), r.tops + ((first + row) / GROUP) * 4)
 
