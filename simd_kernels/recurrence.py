@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from edgeinfer.simd_kernels.emit import F32, Emitter, Value
 from edgeinfer.simd_kernels.layout import LANES
 from edgeinfer.simd_kernels.record import CONV, DELTA, SHIFT, SSM, STEP, WKV, Record
-from edgeinfer.simd_kernels.rows import WIDE, get, put
+from edgeinfer.simd_kernels.rows import WIDE, claimed, get, put
 
 VECTOR = 4 * LANES  # bytes
 
@@ -63,10 +63,8 @@ def recurrence(record: Record, start: Callable[[Block], Turn]) -> Callable[..., 
     def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
         r, s = record.read(e, op), STEP.read(e, step)
         blocks = (r.size + (LANES - 1)) / LANES  # of a unit
-        with e.forever() as leave:
-            first = e.claim(r.counter) * r.chunk
-            leave(first >= r.units * blocks)
-            with e.loop(first, e.least(first + r.chunk, r.units * blocks)) as number:
+        with claimed(e, r.counter, r.chunk, r.units * blocks) as (first, count):
+            with e.loop(first, first + count) as number:
                 unit = number / blocks
                 before = (number - unit * blocks) * LANES  # columns of the unit
                 place = number, unit, unit * r.size + before

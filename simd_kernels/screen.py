@@ -25,7 +25,7 @@ from types import SimpleNamespace
 from edgeinfer.simd_kernels.emit import F32, I8, I32, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import DIRECTIONS, GROUP
 from edgeinfer.simd_kernels.record import BOUNDS, STEP, VIEW, WIDEN
-from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put
+from edgeinfer.simd_kernels.rows import WIDE, claimed, get, my_rows, put
 from edgeinfer.simd_kernels.select import top
 
 ROWS = 16
@@ -46,10 +46,8 @@ def bounds(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) ->
 
     x: widened activations, finely quantised."""
     r = BOUNDS.read(e, op)
-    with e.forever() as leave:
-        first = e.claim(r.counter) * r.chunk
-        leave(first >= r.rows)
-        with e.loop(first, e.least(first + r.chunk, r.rows), GROUP) as group:
+    with claimed(e, r.counter, r.chunk, r.rows) as (first, count):
+        with e.loop(first, first + count, GROUP) as group:
             with e.loop(group, e.least(group + GROUP, r.rows), ROWS) as row:
                 mask = e.first(r.rows - row, ROWS)
                 bound = panel(e, r.view + (row / ROWS) * r.panel_bytes, r.x, r.cols)
@@ -95,10 +93,8 @@ def view(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> N
     r, s = VIEW.read(e, op), STEP.read(e, step)
     scratch = s.scratch + thread * s.scratch_bytes
     weights = scratch + r.cols * 4 + 1024
-    with e.forever() as leave:
-        begin = r.first + e.claim(r.counter) * r.chunk
-        leave(begin >= r.rows)
-        with e.loop(begin, e.least(begin + r.chunk, r.rows)) as row:
+    with claimed(e, r.counter, r.chunk, r.rows - r.first) as (begin, count):
+        with e.loop(r.first + begin, r.first + begin + count) as row:
             dequantise(e, r, r.w + row * r.row_bytes, scratch, weights)
             lane = row & (ROWS - 1)
             out = r.view + (row / ROWS) * r.panel_bytes
