@@ -12,7 +12,7 @@ PERIOD = 4
 def forward(b: Builder) -> Value:
     c = b.config
     window, local = b.keys.integer("attention.sliding_window"), b.sliding(PERIOD)
-    rope = b.model_rope("halves")
+    global_rope, local_rope = b.model_rope("halves"), b.model_rope("halves", local=True)
     x = b.embed(scale=c.dim**0.5)
     for layer in b.layers():
         h = b.norm(x, "attn_norm")
@@ -20,7 +20,8 @@ def forward(b: Builder) -> Value:
         q, k, v = b.qkv(h)
         q, k = b.head_norm(q, "attn_q_norm"), b.head_norm(k, "attn_k_norm")
         if (layer + 1) % PERIOD:
-            q, k = b.rope(q, rope), b.rope(k, rope)
+            turn = local_rope if local[layer] else global_rope
+            q, k = b.rope(q, turn), b.rope(k, turn)
         h = b.mul(b.attend(q, k, v, layer, window if local[layer] else 0), gate)
         x = b.add(x, b.norm(b.linear(h, "attn_output", c.dim), "post_attention_norm"))
         x = b.add(x, b.norm(b.moe(b.norm(x, "ffn_norm"), "silu", "sigmoid"), "post_ffw_norm"))

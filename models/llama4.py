@@ -18,17 +18,19 @@ def forward(b: Builder) -> Value:
     c = b.config
     chunked = not b.keys.has("attention.sliding_window") or b.keys.integer("attention.sliding_window", least=0) > 0
     normed = b.keys.integer("expert_count", 0, least=0) != EXPERTS_OF_MAVERICK
-    rope = b.model_rope("adjacent")
+    local = b.sliding(PERIOD) if chunked else (False,) * c.layers
+    global_rope, local_rope = b.model_rope("adjacent"), b.model_rope("adjacent", local=True)
     x = b.embed()
     for layer in b.layers():
         q, k, v = b.qkv(b.norm(x, "attn_norm"))
         turned = not chunked or (layer + 1) % PERIOD != 0
         if turned:
-            q, k = b.rope(q, rope), b.rope(k, rope)
+            turn = local_rope if local[layer] else global_rope
+            q, k = b.rope(q, turn), b.rope(k, turn)
             q, k = (b.norm(y, None, c.key_dim) for y in (q, k)) if normed else (q, k)
         else:
             q = b.temper(q, GROWTH, CHUNK, offset=1)
-        scores = Scores(chunk=CHUNK) if chunked and turned else PLAIN
+        scores = Scores(chunk=CHUNK) if local[layer] else PLAIN
         x = b.add(x, b.linear(b.attend(q, k, v, layer, scores=scores), "attn_output", c.dim))
         h = b.norm(x, "ffn_norm")
         x = b.add(x, experts(b, h) if b.has("ffn_gate_inp") else b.gated_mlp(h, "silu"))

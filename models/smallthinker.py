@@ -1,7 +1,7 @@
 """SmallThinker: the router reads the layer's input, so that experts can be fetched while attention runs; ReLU experts.
 
-Source: https://arxiv.org/abs/2507.20984.  With windows, every fourth layer, from the first on, is global and without
-positions.
+Source: https://arxiv.org/abs/2507.20984.  With windows, every fourth layer, from the first on, is without
+positions and, unless the file says otherwise, global.
 """
 
 from edgeinfer.plan import Builder, Value
@@ -13,15 +13,16 @@ def forward(b: Builder) -> Value:
     c = b.config
     window = b.keys.integer("attention.sliding_window", 0, least=0)
     experts = b.keys.integer("expert_count")
-    rope = b.model_rope("halves")
+    local = b.sliding(PERIOD, first=True) if window else (False,) * c.layers
+    global_rope, local_rope = b.model_rope("halves"), b.model_rope("halves", local=True)
     x = b.embed()
     for layer in b.layers():
-        is_global = window > 0 and layer % PERIOD == 0
         scores = b.linear(x, "ffn_gate_inp", experts)
         q, k, v = b.qkv(b.norm(x, "attn_norm"))
-        if not is_global:
-            q, k = b.rope(q, rope), b.rope(k, rope)
-        h = b.attend(q, k, v, layer, 0 if is_global else window)
+        if layer % PERIOD or not window:
+            turn = local_rope if local[layer] else global_rope
+            q, k = b.rope(q, turn), b.rope(k, turn)
+        h = b.attend(q, k, v, layer, window if local[layer] else 0)
         x = b.add(x, b.linear(h, "attn_output", c.dim))
         router = b.router(normalise=True)
         x = b.add(x, b.experts(b.norm(x, "ffn_norm"), "relu", b.expert_width(), router, scores))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from edgeinfer import rope
@@ -45,14 +47,19 @@ class Builder(Rows, Attention, Experts, Recurrence):
             raise FormatError(f"{self.config.arch}: layer {layer} shares K and V, but no earlier layer is of its kind")
         return alike[-1]
 
-    def model_rope(self, pairs: Pairs) -> Rope:
-        """The RoPE that the file's keys and frequency factors (rope_freqs, or LongRoPE's two) describe."""
+    def model_rope(self, pairs: Pairs, local: bool = False) -> Rope:
+        """The RoPE that the file's keys and frequency factors (rope_freqs, or LongRoPE's two) describe; `local`: that
+        of the layers with a sliding window, where they may have another base."""
+        config = self.config
+        if local:
+            base = self.keys.number("rope.freq_base_swa", config.rope_base, least=MIN_ROPE_BASE)
+            config = dataclasses.replace(config, rope_base=base)
         has_long, has_short = self.has("rope_factors_long"), self.has("rope_factors_short")
         if has_long or has_short:
-            size = "long" if self.n_ctx > self.config.rope_context else "short"
-            return rope.of_model(self.config, pairs, self.factors(f"rope_factors_{size}"))
+            size = "long" if self.n_ctx > config.rope_context else "short"
+            return rope.of_model(config, pairs, self.factors(f"rope_factors_{size}"))
         factors = self.factors("rope_freqs") if self.has("rope_freqs") else None
-        return rope.of_model(self.config, pairs, factors)
+        return rope.of_model(config, pairs, factors)
 
     def factors(self, name: str) -> np.ndarray | None:
         """Divisors of the frequencies, [pairs]; None where they are missing, which `finish` reports."""
@@ -66,9 +73,10 @@ class Builder(Rows, Attention, Experts, Recurrence):
         return factors
 
     def local_rope(self, dim: int | None = None) -> Rope:
-        """The RoPE of Gemma's sliding-window layers: a base of its own, and never scaled."""
+        """The RoPE of Gemma's sliding-window layers: a base of its own, and positions that are never scaled."""
         base = self.keys.number("rope.freq_base_swa", LOCAL_ROPE_BASE, least=MIN_ROPE_BASE)
-        return rope.plain(self.config.rope_dim if dim is None else dim, base, "halves")
+        plain = rope.plain(self.config.rope_dim if dim is None else dim, base, "halves")
+        return dataclasses.replace(plain, scale=self.config.rope_attn_factor)
 
     def typed_embedding(self, positions: bool = False) -> Value:
         """How BERT and its kin begin: the sum of the embeddings of a token, of its position if that is wanted, and of

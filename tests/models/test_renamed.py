@@ -21,6 +21,7 @@ YARN = {
     "rope.scaling.factor": 4.0,
     "rope.scaling.original_context_length": 16,
 }
+LOCAL = {"rope.freq_base_swa": 100.0, "attention.sliding_window_pattern": 3}
 GROWING = {"attention.temperature_scale": 0.5, "attention.temperature_length": 4}
 
 
@@ -29,15 +30,21 @@ class Case:
     arch: str
     base: str
     keys: dict = dataclasses.field(default_factory=dict)
+    tolerance: float = 5e-4  # of a logit; where llama.cpp looks GELU up in a table they differ by some thousandths
 
 
 CASES = {
     "cohere2-pattern": Case("cohere2", "cohere2", {"attention.sliding_window_pattern": 2}),
     "afmoe-pattern": Case("afmoe", "afmoe", {"attention.sliding_window_pattern": 2}),
+    "afmoe-bases": Case("afmoe", "afmoe", {**LOCAL, **YARN}),
     "exaone4-pattern": Case("exaone4", "exaone4-swa64", {"attention.sliding_window_pattern": 2}),
+    "gemma2-bases": Case("gemma2", "gemma2", {**LOCAL, **YARN}, 1e-2),
+    "gemma3-grown": Case("gemma3", "gemma3", {**YARN, "rope.scaling.attn_factor": 1.7}, 3e-2),
+    "gpt-oss-bases": Case("gpt-oss", "gpt-oss", LOCAL),
     "hunyuan_vl": Case("hunyuan_vl", "hunyuan-dense", SECTIONS),
     "hunyuan-dense-grown": Case("hunyuan-dense", "hunyuan-dense", {"rope.scaling.alpha": 50.0}),
     "lfm2-window": Case("lfm2", "lfm2", {"attention.sliding_window": 8}),
+    "llama4-bases": Case("llama4", "llama4", {**LOCAL, **YARN}),
     "mellum": Case("mellum", "qwen3moe"),
     "mellum-windows": Case("mellum", "qwen3moe", {"attention.sliding_window": 8}),
     "mellum-pattern": Case(
@@ -50,6 +57,7 @@ CASES = {
     "mistral4-yarn": Case("mistral4", "deepseek2-groups-yarn"),
     "paddleocr": Case("paddleocr", "ernie4_5", SECTIONS),
     "qwen3vlmoe": Case("qwen3vlmoe", "qwen3moe", SECTIONS),
+    "smallthinker-bases": Case("smallthinker", "smallthinker", {"attention.sliding_window": 4096, **LOCAL}),
 }
 
 
@@ -83,4 +91,4 @@ def test_logits_are_llama_cpps(shared, tmp_path, name):
     stated = json.loads((KIT / f"{case.base}.json").read_text())
     with edgeinfer.LLM(tmp_path / "m.gguf", n_ctx=64, backend="reference") as llm:
         found = llm.logits(stated["prompt"])[-1, :KEPT]
-    assert np.abs(found - GOLDEN[name]).max() < 5e-4
+    assert np.abs(found - GOLDEN[name]).max() < case.tolerance
