@@ -1,6 +1,6 @@
 """Small random models in Hugging Face's folders, and what transformers made of them.
 
-Weights are not kept: each is drawn anew from its name and shape, here as in `benchmarks/huggingface_golden.py`, which
+Weights are not kept: each is drawn anew from its name and shape, here as in `benchmarks/huggingface_golden`, which
 writes the golden files.
 """
 

@@ -1,0 +1,27 @@
+"""Encoders and cross-encoders."""
+
+from __future__ import annotations
+
+from benchmarks.huggingface_golden.settings import OWN, Cases
+
+BERT = {"num_key_value_heads": None, "type_vocab_size": 2, "num_labels": 1, "layer_norm_eps": 1e-5}
+ROBERTA = {**BERT, "type_vocab_size": 1, "pad_token_id": 4}  # not among the ids
+DISTILLED = {**OWN, "dim": 32, "hidden_dim": 48, "n_heads": 4, "n_layers": 2, "num_labels": 1}
+MODERN = {
+    **{"num_key_value_heads": None, "num_hidden_layers": 4, "local_attention": 8},
+    **{"num_labels": 1, "classifier_pooling": "mean"},
+}
+
+CASES: Cases = {
+    "bert": ("BertModel", BERT),
+    "bert-ranks": ("BertForSequenceClassification", BERT),
+    "distilbert": ("DistilBertModel", DISTILLED),
+    "distilbert-ranks": ("DistilBertForSequenceClassification", DISTILLED),
+    "roberta": ("RobertaModel", ROBERTA),
+    "roberta-ranks": ("RobertaForSequenceClassification", ROBERTA),
+    "xlm_roberta": ("XLMRobertaModel", ROBERTA),
+    "xlm_roberta-ranks": ("XLMRobertaForSequenceClassification", ROBERTA),
+    "modernbert": ("ModernBertModel", MODERN),
+    "modernbert-ranks": ("ModernBertForSequenceClassification", MODERN),
+    "qwen3-ranks": ("Qwen3ForSequenceClassification", {"head_dim": 16, "num_labels": 1}),
+}

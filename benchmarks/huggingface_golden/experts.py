@@ -1,0 +1,66 @@
+"""Mixtures of experts that generate."""
+
+from __future__ import annotations
+
+from benchmarks.huggingface_golden.settings import EXPERTS, FEW, ROUTED, SCALES, WINDOW, YARN, Cases
+
+CASES: Cases = {
+    "mixtral": ("MixtralForCausalLM", FEW),
+    "qwen2_moe": (
+        "Qwen2MoeForCausalLM",
+        {**EXPERTS, "shared_expert_intermediate_size": 40, "num_hidden_layers": 3, "mlp_only_layers": [1]},
+    ),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", {**EXPERTS, "head_dim": 16, "norm_topk_prob": True}),
+    "olmoe": ("OlmoeForCausalLM", {**EXPERTS, "intermediate_size": 24}),
+    "exaone_moe": ("ExaoneMoeForCausalLM", {**ROUTED, **WINDOW, "num_hidden_layers": 5, "num_shared_experts": 1}),
+    "dots1": ("Dots1ForCausalLM", ROUTED),
+    "glm4_moe": ("Glm4MoeForCausalLM", {**ROUTED, "use_qk_norm": True, "attention_bias": True}),
+    "granitemoe": ("GraniteMoeForCausalLM", {**SCALES, **FEW}),
+    "granitemoeshared": ("GraniteMoeSharedForCausalLM", {**SCALES, **FEW, "shared_intermediate_size": 40}),
+    "ernie4_5_moe": (
+        "Ernie4_5_MoeForCausalLM",
+        {"moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 24, "num_hidden_layers": 3},
+    ),
+    "gpt_oss": ("GptOssForCausalLM", {**FEW, **WINDOW, "head_dim": 16, "rope_parameters": {**YARN, "truncate": False}}),
+    "gpt_oss-mxfp4": (
+        "GptOssForCausalLM",
+        {**FEW, **WINDOW, "hidden_size": 64, "intermediate_size": 64, "rope_parameters": YARN, "head_dim": 16},
+    ),
+    "afmoe": (
+        "AfmoeForCausalLM",
+        {
+            **EXPERTS,
+            **WINDOW,
+            "mup_enabled": True,
+            "num_hidden_layers": 5,
+            "num_dense_layers": 1,
+            "num_shared_experts": 1,
+            "head_dim": 16,
+            "route_scale": 1.5,
+        },
+    ),
+    "hunyuan_moe": (
+        "HunYuanMoEV1ForCausalLM",
+        {**FEW, "head_dim": 16, "moe_topk": [2, 2], "num_shared_expert": [1, 1]},
+    ),
+    "llama4": (
+        "Llama4ForCausalLM",
+        {
+            **EXPERTS,
+            "num_experts_per_tok": 1,
+            "head_dim": 16,
+            "num_hidden_layers": 4,
+            "intermediate_size": 24,
+            "intermediate_size_mlp": 40,
+            "interleave_moe_layer_step": 2,
+        },
+    ),
+    "minimax_m2": (
+        "MiniMaxM2ForCausalLM",
+        {
+            **FEW,
+            "head_dim": 16,
+            "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5},
+        },
+    ),
+}

@@ -1,0 +1,23 @@
+"""Latent attention."""
+
+from __future__ import annotations
+
+from benchmarks.huggingface_golden.settings import YARN, Cases
+
+MLA = {
+    **{"kv_lora_rank": 16, "q_lora_rank": 24, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8},
+    **{"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "n_shared_experts": 2},
+    **{"first_k_dense_replace": 1, "num_key_value_heads": 4},
+}
+MSCALE = {"mscale": 0.7, "mscale_all_dim": 0.7}
+
+CASES: Cases = {
+    "deepseek_v2": ("DeepseekV2ForCausalLM", {**MLA}),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", {**MLA, "n_group": 2, "topk_group": 1, "num_hidden_layers": 3}),
+    "deepseek_v2-yarn": ("DeepseekV2ForCausalLM", {**MLA, "rope_parameters": {**YARN, **MSCALE}, "q_lora_rank": None}),
+    "deepseek_v3-yarn": (
+        "DeepseekV3ForCausalLM",
+        {**MLA, "n_group": 2, "topk_group": 1, "rope_parameters": {**YARN, **MSCALE}},
+    ),
+    "minicpm3": ("MiniCPM3ForCausalLM", {**MLA, "hidden_size": 32}),
+}

@@ -1,0 +1,105 @@
+"""The text part of models that also see."""
+
+from __future__ import annotations
+
+from benchmarks.huggingface_golden.gemma import GEMMA3N, GEMMA4
+from benchmarks.huggingface_golden.recurrent import DELTA
+from benchmarks.huggingface_golden.settings import BASE, EXPERTS, WINDOW, Cases
+
+MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
+VISION = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 28,
+    "patch_size": 14,
+}
+QWEN_VISION = {
+    **{"depth": 1, "hidden_size": 32, "out_hidden_size": 32, "num_heads": 2, "intermediate_size": 32},
+    **{"num_position_embeddings": 16},
+}
+NO_EPS = {"rms_norm_eps": 1e-8}  # GGUF's Qwen2-VL has none
+
+CASES: Cases = {
+    "qwen3_5-text-part": (
+        "Qwen3_5ForConditionalGeneration",
+        {"text_config": {**BASE, **DELTA}, "vision_config": QWEN_VISION},
+    ),
+    "qwen3_5_moe-text-part": (
+        "Qwen3_5MoeForConditionalGeneration",
+        {
+            "text_config": {**BASE, **EXPERTS, **DELTA, "shared_expert_intermediate_size": 40},
+            "vision_config": QWEN_VISION,
+        },
+    ),
+    "gemma3-text-part": (
+        "Gemma3ForConditionalGeneration",
+        {"text_config": {**BASE, **WINDOW, "head_dim": 16, "query_pre_attn_scalar": 16}, "vision_config": VISION},
+    ),
+    "mistral3-text-part": (
+        "Mistral3ForConditionalGeneration",
+        {
+            "text_config": {**BASE, "model_type": "mistral", "head_dim": 16},
+            "vision_config": {**VISION, "model_type": "pixtral"},
+        },
+    ),
+    "qwen2_vl": (
+        "Qwen2VLForConditionalGeneration",
+        {
+            "text_config": {**BASE, **NO_EPS, "rope_parameters": MROPE},
+            "vision_config": {"depth": 1, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 1},
+        },
+    ),
+    "qwen2_5_vl": (
+        "Qwen2_5_VLForConditionalGeneration",
+        {
+            "text_config": {**BASE, **NO_EPS, "rope_parameters": MROPE},
+            "vision_config": {
+                "depth": 1,
+                "hidden_size": 32,
+                "out_hidden_size": 32,
+                "num_heads": 2,
+                "intermediate_size": 32,
+            },
+        },
+    ),
+    "qwen3_vl": (
+        "Qwen3VLForConditionalGeneration",
+        {
+            "text_config": {**BASE, "head_dim": 16, "rope_parameters": {**MROPE, "mrope_section": [4, 2, 2]}},
+            "vision_config": {
+                "depth": 1,
+                "hidden_size": 32,
+                "out_hidden_size": 32,
+                "num_heads": 2,
+                "intermediate_size": 32,
+                "num_position_embeddings": 16,
+                "deepstack_visual_indexes": [0],
+            },
+        },
+    ),
+    "llama4-text-part": (
+        "Llama4ForConditionalGeneration",
+        {
+            "text_config": {
+                **BASE,
+                **EXPERTS,
+                "num_experts_per_tok": 1,
+                "head_dim": 16,
+                "intermediate_size": 24,
+                "intermediate_size_mlp": 40,
+            },
+            "vision_config": {**VISION, "vision_output_dim": 32, "projector_input_dim": 32, "projector_output_dim": 32},
+        },
+    ),
+    "gemma3n-text-part": ("Gemma3nForCausalLM", {**GEMMA3N, "rms_norm_eps": 1e-3}),
+    "gemma4-text-part": (
+        "Gemma4ForConditionalGeneration",
+        {
+            "text_config": {**BASE, **GEMMA4, "hidden_size_per_layer_input": 0},
+            "vision_config": None,
+            "audio_config": None,
+        },
+    ),
+}
