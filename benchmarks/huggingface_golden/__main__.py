@@ -33,6 +33,7 @@ GENERATING: Cases = {
 }
 STATED = {  # the class that such folders state
     "exaone": "ExaoneForCausalLM",
+    "internlm3": "InternLM3ForCausalLM",
     "mpt-hub": "MPTForCausalLM",
     "gemma3n-text-part": "Gemma3nForConditionalGeneration",
 }

@@ -21,6 +21,8 @@ LONG = {
 GPT2 = {**OWN, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64}
 
 CASES: Cases = {
+    "bitnet": ("BitNetForCausalLM", {"hidden_act": "silu"}),
+    "internlm3": ("internlm3", {"head_dim": 16, "qkv_bias": True, "bias": True}),
     "llama": ("LlamaForCausalLM", {"rope_parameters": LLAMA3}),
     "llama-bias-linear": (
         "LlamaForCausalLM",

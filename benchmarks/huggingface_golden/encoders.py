@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.huggingface_golden.settings import OWN, Cases
+from benchmarks.huggingface_golden.settings import OWN, WINDOW, Cases
 
 BERT = {"num_key_value_heads": None, "type_vocab_size": 2, "num_labels": 1, "layer_norm_eps": 1e-5}
 ROBERTA = {**BERT, "type_vocab_size": 1, "pad_token_id": 4}  # not among the ids
@@ -12,7 +12,32 @@ MODERN = {
     **{"num_labels": 1, "classifier_pooling": "mean"},
 }
 
+GEMMA3 = {**WINDOW, "head_dim": 16, "query_pre_attn_scalar": 16}
 CASES: Cases = {
+    "nomic_bert": ("NomicBertModel", {**BERT, "layer_norm_eps": 1e-5}),
+    "jina_embeddings_v3": ("JinaEmbeddingsV3Model", {**BERT, "type_vocab_size": 1}),
+    "embedding_gemma": (
+        "Gemma3TextModel",
+        {
+            **GEMMA3,
+            "num_hidden_layers": 4,
+            "use_bidirectional_attention": True,
+            "_sliding_window_pattern": 3,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
+        },
+    ),
+    "camembert": ("CamembertModel", ROBERTA),
+    "camembert-ranks": ("CamembertForSequenceClassification", ROBERTA),
+    "llama-embeds": ("LlamaModel", {}),
+    "mistral-embeds": ("MistralModel", {"head_dim": 16}),
+    "qwen2-embeds": ("Qwen2Model", {}),
+    "qwen3-embeds": ("Qwen3Model", {"head_dim": 16}),
+    "bert-masked": ("BertForMaskedLM", BERT),
+    "distilbert-masked": ("DistilBertForMaskedLM", DISTILLED),
+    "roberta-masked": ("RobertaForMaskedLM", ROBERTA),
+    "xlm_roberta-masked": ("XLMRobertaForMaskedLM", ROBERTA),
+    "camembert-masked": ("CamembertForMaskedLM", ROBERTA),
+    "modernbert-masked": ("ModernBertForMaskedLM", MODERN),
     "bert": ("BertModel", BERT),
     "bert-ranks": ("BertForSequenceClassification", BERT),
     "distilbert": ("DistilBertModel", DISTILLED),

@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from benchmarks.huggingface_golden.settings import EXPERTS, FEW, ROUTED, SCALES, WINDOW, YARN, Cases
+from benchmarks.huggingface_golden.settings import EXPERTS, FEW, OWN, ROUTED, SCALES, WINDOW, YARN, Cases
 
 CASES: Cases = {
+    "dbrx": (
+        "DbrxForCausalLM",
+        {
+            **OWN,
+            "d_model": 32,
+            "n_heads": 4,
+            "n_layers": 2,
+            "max_seq_len": 64,
+            "attn_config": {"kv_n_heads": 2, "clip_qkv": 0.7, "rope_theta": 5000.0},
+            "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0},
+            "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2},
+        },
+    ),
+    "mellum": (
+        "MellumForCausalLM",
+        {
+            **EXPERTS,
+            **WINDOW,
+            "head_dim": 16,
+            "num_hidden_layers": 4,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "rope_parameters": {
+                "full_attention": YARN,
+                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            },
+        },
+    ),
+    "granitemoe_swa": ("GraniteMoeSWAForCausalLM", {**SCALES, **FEW, **WINDOW}),
     "mixtral": ("MixtralForCausalLM", FEW),
     "qwen2_moe": (
         "Qwen2MoeForCausalLM",

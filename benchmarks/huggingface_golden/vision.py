@@ -22,6 +22,42 @@ QWEN_VISION = {
 NO_EPS = {"rms_norm_eps": 1e-8}  # GGUF's Qwen2-VL has none
 
 CASES: Cases = {
+    "hunyuan_vl": (
+        "HunYuanVLForConditionalGeneration",
+        {
+            "text_config": {
+                **BASE,
+                "head_dim": 16,
+                "rope_parameters": {
+                    "rope_type": "dynamic",
+                    "alpha": 50.0,
+                    "factor": 1.0,
+                    "rope_theta": 10000.0,
+                    "mrope_section": [2, 2, 2, 2],
+                },
+            },
+            "vision_config": {**VISION, "out_hidden_size": 32, "text_hidden_size": 32},
+        },
+    ),
+    "paddleocr_vl": (
+        "PaddleOCRVLForConditionalGeneration",
+        {
+            "text_config": {**BASE, "head_dim": 16, "rope_parameters": {**MROPE, "mrope_section": [2, 3, 3]}},
+            "vision_config": VISION,
+        },
+    ),
+    "qwen3_vl_moe": (
+        "Qwen3VLMoeForConditionalGeneration",
+        {
+            "text_config": {
+                **BASE,
+                **EXPERTS,
+                "head_dim": 16,
+                "rope_parameters": {**MROPE, "mrope_section": [4, 2, 2]},
+            },
+            "vision_config": {**QWEN_VISION, "deepstack_visual_indexes": [0]},
+        },
+    ),
     "qwen3_5-text-part": (
         "Qwen3_5ForConditionalGeneration",
         {"text_config": {**BASE, **DELTA}, "vision_config": QWEN_VISION},

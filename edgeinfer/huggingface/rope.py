@@ -13,7 +13,7 @@ from edgeinfer.huggingface.config import Config
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.rope import yarn_growth
 
-_UNSCALED = ("default", "mrope", "dynamic")  # dynamic: beyond the model's context only
+_UNSCALED = ("default", "mrope", "xdrope", "dynamic")  # dynamic: beyond the model's context only
 _BASES = ("rope_theta", "rotary_emb_base", "rotary_base")
 _SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct")
 
@@ -38,12 +38,17 @@ def local_base(config: Config) -> float:
     return config.number("rope_local_base_freq", default=nested)
 
 
+def base(config: Config) -> float:
+    """Of all layers, or of those without a window."""
+    return parameters(config).number(*_BASES, default=10_000.0)
+
+
 def write(w: Writer, head_dim: int, default_share: float = 1.0) -> None:
     """The keys of the dimensions that turn, of the base, and of the scaling."""
     found = parameters(w.config)
     dim = int(head_dim * found.number(*_SHARES, default=default_share))
     w.key("rope.dimension_count", dim)
-    w.key("rope.freq_base", found.number(*_BASES, default=10_000.0))
+    w.key("rope.freq_base", base(w.config))
     kind = found.text("rope_type", default="default")
     context = w.config.integer("max_position_embeddings", default=0, most=1 << 31)
     if kind == "linear":
@@ -82,8 +87,7 @@ def _llama3(found: Config, dim: int, context: int) -> np.ndarray:
     """float32 [dim / 2]: divisors of the frequencies; the long waves are divided, the short ones kept."""
     factor, original = found.number("factor"), found.number("original_max_position_embeddings", default=context)
     low, high = found.number("low_freq_factor"), found.number("high_freq_factor")
-    base = found.number(*_BASES, default=10_000.0)
-    waves = 2 * math.pi * base ** (np.arange(0, dim, 2) / dim)
+    waves = 2 * math.pi * found.number(*_BASES, default=10_000.0) ** (np.arange(0, dim, 2) / dim)
     smooth = np.clip((original / waves - low) / (high - low), 0.0, 1.0)
     divisors: np.ndarray = (1 / ((1 - smooth) / factor + smooth)).astype(np.float32)
     return divisors

@@ -182,7 +182,21 @@ def sparse(w: Writer, count: int, block: str = "mlp", shared: str = "shared_expe
     for bias in (f"{block}.gate.e_score_correction_bias", f"{block}.e_score_correction_bias"):
         if w.has(bias):
             w.put("exp_probs_b.bias", w.take(bias).reshape(-1))
+    if w.has(f"{block}.experts.gate_up_proj"):
+        stacked(w, f"{block}.experts")
+        return
     experts(w, count, {name: source.replace("mlp", block) for name, source in EXPERTS.items()})
+
+
+def stacked(w: Writer, block: str) -> None:
+    """Experts of which one tensor holds gate and up, [experts, 2 * width, dim], and one down, [experts, dim, width];
+    or, in other folders, both transposed."""
+    both, down = w.take(f"{block}.gate_up_proj"), w.take(f"{block}.down_proj")
+    if both.shape[1] == down.shape[2]:
+        both, down = both.swapaxes(1, 2), down.swapaxes(1, 2)
+    w.put("ffn_gate_exps.weight", both[:, : both.shape[1] // 2])
+    w.put("ffn_up_exps.weight", both[:, both.shape[1] // 2 :])
+    w.put("ffn_down_exps.weight", down)
 
 
 def windows(w: Writer, period: int) -> np.ndarray:

@@ -22,7 +22,9 @@ from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models import huggingface
 
 _TOWER = re.compile(r"(?:model\.)?language_model\.(?:model\.)?(?P<rest>.*)")
-_OTHERS = re.compile(r"(?:model\.)?(?:visual|vision\w*|audio\w*|multi_modal\w*|embed_vision|embed_audio)\..*")
+_OTHERS = re.compile(
+    r"(?:model\.)?(?:visual|vit|mlp_AR|vision\w*|audio\w*|multi_modal\w*|embed_vision|embed_audio)\..*"
+)
 
 
 class FolderFile(VirtualFile):
@@ -93,9 +95,12 @@ def _method(config: dict[str, Any]) -> str:
 
 
 def _text_config(config: dict[str, Any]) -> dict[str, Any]:
-    """Of models that also see or hear, the part about text."""
+    """Of models that also see or hear, the part about text; that the output matrix is the embedding says the whole."""
     text = config.get("text_config")
-    return {**config, **text} if isinstance(text, dict) else config
+    if not isinstance(text, dict):
+        return config
+    tied = config.get("tie_word_embeddings")
+    return {**config, **text, **({} if tied is None else {"tie_word_embeddings": tied})}
 
 
 def _text_tensors(folder: Folder, prefix: str) -> dict[str, Stored]:

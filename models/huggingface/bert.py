@@ -1,4 +1,4 @@
-"""BERT, RoBERTa, XLM-R and DistilBERT: the body under names of its own, and the classifier of cross-encoders.
+"""BERT, RoBERTa, XLM-R, CamemBERT and DistilBERT: the body by its own names, and the classifier of cross-encoders.
 
 RoBERTa's positions begin behind that of padding; GGUF holds those that are used.
 """
@@ -10,10 +10,17 @@ ARCH = "bert"
 CLASSES = (
     *("BertModel", "BertForSequenceClassification", "DistilBertModel", "DistilBertForSequenceClassification"),
     *("RobertaModel", "RobertaForSequenceClassification", "XLMRobertaModel", "XLMRobertaForSequenceClassification"),
+    *("CamembertModel", "CamembertForSequenceClassification", "BertForMaskedLM", "DistilBertForMaskedLM"),
+    *("RobertaForMaskedLM", "XLMRobertaForMaskedLM", "CamembertForMaskedLM"),
 )
 DEFAULTS = {"layer_norm_eps": 1e-12, "max_position_embeddings": 512, "pad_token_id": 1}
 
 BODIES = ("", "bert.", "roberta.", "distilbert.")  # what the names of all but the classifier begin with
+GUESSING = (  # masked words, which nothing here does
+    *("cls.predictions", "cls.predictions.decoder", "cls.predictions.transform.dense"),
+    *("cls.predictions.transform.LayerNorm", "lm_head", "lm_head.decoder", "lm_head.dense", "lm_head.layer_norm"),
+    *("vocab_projector", "vocab_transform", "vocab_layer_norm"),
+)
 EMBEDDING = {
     "token_embd": "embeddings.word_embeddings",
     "token_types": "embeddings.token_type_embeddings",
@@ -48,7 +55,7 @@ def write(w: Writer) -> None:
     body = next((body for body in BODIES if w.has(f"{body}{EMBEDDING['token_embd']}.weight")), "")
     w.copy({name: body + source for name, source in EMBEDDING.items()})
     positions = w.take(f"{body}embeddings.position_embeddings.weight")
-    if w.source_class.removeprefix("XLM").startswith("Roberta"):
+    if w.source_class.startswith(("Roberta", "XLMRoberta", "Camembert")):
         positions = positions[w.config.integer("pad_token_id") + 1 :]
     w.put("position_embd.weight", positions)
     w.key("context_length", len(positions))
@@ -61,7 +68,7 @@ def write(w: Writer) -> None:
 def classifier(w: Writer, body: str) -> None:
     """A dense layer and a score of what it gives; without a score the dense layer, BERT's pooler, is left out."""
     dense = {"pre_classifier": "relu", "classifier.dense": "tanh", f"{body}pooler.dense": "tanh"}
-    w.ignore(*(f"{source}.{ending}" for source in dense for ending in ("weight", "bias")))
+    w.ignore(*(f"{source}.{ending}" for source in (*dense, *GUESSING) for ending in ("weight", "bias")))
     score = "classifier.out_proj" if w.has("classifier.out_proj.weight") else "classifier"
     if w.has(f"{score}.weight"):
         usual.score(w, score)

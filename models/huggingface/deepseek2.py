@@ -32,6 +32,7 @@ def write(w: Writer) -> None:
     if w.config.has("q_lora_rank"):
         w.key("attention.q_lora_rank", w.config.integer("q_lora_rank"))
     rope.write(w, turning)
+    w.key("rope.dimension_count", turning)  # what config.json may state besides is its share of a whole head
     growth(w)
     usual.head(w)
     router(w)

@@ -1,12 +1,12 @@
-"""Granite with windows and attention sinks: Granite's names."""
+"""Granite with windows and attention sinks: Granite's names; experts in some."""
 
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
-from edgeinfer.models.huggingface import granite
+from edgeinfer.models.huggingface import granite, granitemoe
 
 ARCH = "granite-swa"
-CLASSES = ("GraniteSWAForCausalLM",)
+CLASSES = ("GraniteSWAForCausalLM", "GraniteMoeSWAForCausalLM")
 
 
 def write(w: Writer) -> None:
@@ -18,8 +18,12 @@ def write(w: Writer) -> None:
     bases = w.config.get("layer_rope_theta", default=[])
     if any(base != w.pairs[f"{ARCH}.rope.freq_base"] for base in bases):
         raise UnsupportedError(f"{w.config.where}: layer_rope_theta differs between layers, which {w.arch} has not")
+    experts = granitemoe.expert_keys(w)
     usual.head(w)
     for _ in w.layers(usual.layers(w)):
         usual.turn(w)
         w.copy(usual.LAYER)
+        if experts:
+            w.copy({"ffn_gate_inp": "block_sparse_moe.router"})
+            usual.stacked(w, "block_sparse_moe.experts")
         w.put("attn_sinks.weight", w.take("self_attn.sinks"))

@@ -21,6 +21,6 @@ def write(w: Writer) -> None:
 def raise_base(w: Writer) -> None:
     """Also that of the models with experts."""
     found = rope.parameters(w.config)
-    if found.text("rope_type", default="default") == "dynamic" and found.has("alpha"):
+    if found.text("rope_type", default="default") in ("dynamic", "xdrope") and found.has("alpha"):
         dim, base = usual.head_dim(w), found.number("rope_theta", default=10_000.0)
         w.key("rope.freq_base", base * found.number("alpha") ** (dim / (dim - 2)))

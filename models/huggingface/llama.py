@@ -1,10 +1,14 @@
-"""Llama, Mistral 7B and Mixtral: GGUF's RoPE turns adjacent pairs, so the rows of Q and K are reordered."""
+"""Llama, Mistral 7B, Mixtral and InternLM 3: GGUF's RoPE turns adjacent pairs, so the rows of Q and K are reordered."""
 
 from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "llama"
-CLASSES = ("LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM")
+CLASSES = (
+    *("LlamaForCausalLM", "LlamaModel", "MistralForCausalLM", "MistralModel", "MixtralForCausalLM"),
+    "InternLM3ForCausalLM",
+)
+PREFIX = "model."
 EXPERTS = {
     "ffn_gate_exps": "block_sparse_moe.experts.{}.w1",
     "ffn_down_exps": "block_sparse_moe.experts.{}.w2",

@@ -5,7 +5,7 @@ from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "modern-bert"
-CLASSES = ("ModernBertModel", "ModernBertForSequenceClassification")
+CLASSES = ("ModernBertModel", "ModernBertForMaskedLM", "ModernBertForSequenceClassification")
 DEFAULTS = {"norm_eps": 1e-5, "max_position_embeddings": 8192}
 
 MODEL = {"token_embd": "embeddings.tok_embeddings", "token_embd_norm": "embeddings.norm", "output_norm": "final_norm"}
@@ -35,6 +35,7 @@ def write(w: Writer) -> None:
     w.copy({name: body + source for name, source in MODEL.items()})
     for _ in w.layers(usual.layers(w), f"{body}layers"):
         w.copy(LAYER)
+    w.ignore("head.dense.weight", "head.norm.weight", "decoder.weight", "decoder.bias")  # which guess masked words
     if w.has("classifier.weight"):
         usual.score(w, "classifier")
         if w.config.text("classifier_activation", default="gelu") != "gelu":

@@ -4,7 +4,8 @@ from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "qwen2"
-CLASSES = ("Qwen2ForCausalLM",)
+CLASSES = ("Qwen2ForCausalLM", "Qwen2Model")
+PREFIX = "model."
 
 
 def write(w: Writer) -> None:

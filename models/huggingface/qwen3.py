@@ -6,7 +6,8 @@ from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "qwen3"
-CLASSES = ("Qwen3ForCausalLM", "Qwen3ForSequenceClassification")
+CLASSES = ("Qwen3ForCausalLM", "Qwen3Model", "Qwen3ForSequenceClassification")
+PREFIX = "model."
 RERANK = (  # how a pair is written, by the model card of Qwen3-Reranker
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
     'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web '

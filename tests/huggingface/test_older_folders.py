@@ -72,3 +72,27 @@ def test_folders_of_the_inner_model_leave_its_name_out(tmp_path, name):
     golden.write_safetensors(folder / "model.safetensors", tensors | {"h.0.attn.bias": np.ones((1, 1, 8, 8), "<f4")})
     with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
         assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_experts_may_be_transposed(tmp_path):
+    """As in the folders of Qwen3-VL: [experts, dim, 2 * width] and [experts, width, dim]."""
+    config, shapes, expected = golden.load("qwen3_vl_moe")
+    golden.write_folder(tmp_path, config, shapes)
+    tensors = {name: golden.weights(name, shape) for name, shape in shapes.items()}
+    turned = [name for name in tensors if name.endswith(("experts.gate_up_proj", "experts.down_proj"))]
+    assert len(turned) == 4
+    tensors |= {name: np.ascontiguousarray(tensors[name].swapaxes(1, 2)) for name in turned}
+    golden.write_safetensors(tmp_path / "model.safetensors", tensors)
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_older_hunyuan_vl_has_another_name_for_its_rope(tmp_path):
+    config, shapes, expected = golden.load("hunyuan_vl")
+    text = config["text_config"]
+    stated = text.pop("rope_parameters")
+    text["rope_theta"] = stated.pop("rope_theta")
+    text["rope_scaling"] = {"type": "xdrope", "alpha": stated["alpha"], "xdrope_section": stated["mrope_section"]}
+    golden.write_folder(tmp_path, config, shapes)
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
