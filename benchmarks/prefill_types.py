@@ -6,7 +6,6 @@ times over, is the linear layer of 2,048 x 2,048 random weights on one thread; t
 after each, for a core that others share changes its speed all the time.  For each type: its share of the peak beside it
 (median), and of the fastest type's; last, what making codes of the activations takes, in parts of that one's layer."""
 
-import ctypes
 import dataclasses
 import statistics
 import sys
@@ -87,14 +86,6 @@ def linked(name: str, types: list[str]) -> tuple[cpu.Tier, dict[str, int]]:
     return tier, own.addresses
 
 
-def peak(probe: int, lanes: int) -> float:
-    """Products a second, all from registers."""
-    function, memory = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(probe), layout.aligned(128)
-    start = time.perf_counter()
-    function(TURNS, memory.ctypes.data)
-    return TURNS * layout.dots(lanes) * 4 * lanes / (time.perf_counter() - start)
-
-
 def main() -> None:
     types = sys.argv[2:] or TYPES
     tier, kernels = linked(sys.argv[1], types)
@@ -109,12 +100,18 @@ def main() -> None:
     quantise = Layer(record.QUANTISE, step, kernel=kernels["quantise"], x=floats, out=x, **sizes)
     workers = Workers(1, kernels["run"])
     quantise.seconds(workers)
+    probe = Layer(record.PROBE_DOTS, step, kernel=kernels["probe.dots"], turns=TURNS, out=layout.aligned(128))
+
+    def peak() -> float:
+        """Products a second, all from registers."""
+        return TURNS * layout.dots(tier.lanes) * 4 * tier.lanes / probe.seconds(workers)
+
     layers = {"quantise": quantise} | {name: linear(name, kernels, step, x, out) for name in types}
     times: dict[str, list[float]] = {name: [] for name in layers}
     for _ in range(ROUNDS):
         for name, layer in layers.items():
-            before, seconds = peak(kernels["probe.dots"], tier.lanes), layer.seconds(workers)
-            times[name].append(seconds * (before + peak(kernels["probe.dots"], tier.lanes)) / 2)
+            before, seconds = peak(), layer.seconds(workers)
+            times[name].append(seconds * (before + peak()) / 2)
     report({name: statistics.median(some) / PRODUCTS for name, some in times.items()}, tier.name)
 
 

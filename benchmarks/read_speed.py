@@ -63,10 +63,10 @@ class Matrix:
         return min(once() for _ in range(REPEATS))
 
 
-def compare(matrix: Matrix, workers: Workers, data: np.ndarray) -> str:
+def compare(matrix: Matrix, workers: Workers, probe: measure.Probe, data: np.ndarray) -> str:
     """The matrix and the probe in turn."""
     size = matrix.rows * matrix.row_bytes
-    pairs = [(size / matrix.seconds(workers), measure.read_bandwidth(workers.threads, data)) for _ in range(ROUNDS)]
+    pairs = [(size / matrix.seconds(workers), probe.read_bandwidth(data)) for _ in range(ROUNDS)]
     speed, limit = (statistics.median(numbers) for numbers in zip(*pairs, strict=True))
     return f"{workers.threads} threads {speed / 1e9:5.1f} GB/s, {100 * speed / limit:3.0f} % of {limit / 1e9:.1f}"
 
@@ -76,11 +76,10 @@ def main() -> None:
     types = sys.argv[2:] or TYPES
     names = {"run", "linear.quantised", "linear.float", *(f"dot.{name}" for name in types)}
     kernels = pack.load(names, cpu.host().tier, catalog.home() / "kernels")
-    crews = [Workers(count, kernels["run"]) for count in sorted({1, machine.cores()})]
-    data.max()  # maps the pages
+    crews = [(Workers(count, kernels["run"]), measure.Probe(count)) for count in sorted({1, machine.cores()})]
     for name in types:
         matrix = Matrix(data, name, kernels)
-        print(f"{name:7s}", "; ".join(compare(matrix, workers, data) for workers in crews), flush=True)
+        print(f"{name:7s}", "; ".join(compare(matrix, *crew, data) for crew in crews), flush=True)
 
 
 if __name__ == "__main__":

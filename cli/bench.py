@@ -40,9 +40,10 @@ def command(
 ) -> None:
     """Measure prefill (pp) and decode (tg) as llama-bench does; decode is greedy, as `run --temp 0`.
 
-    The share is that of the machine's own limit, measured just before: a decode's bytes of weights and KV against
-    the speed at which the pages they lie in can be read, a prefill's multiplications against the 8-bit products a
-    second that the cores do from registers.
+    The share is that of the machine's own limit, measured right before and after each repetition, for shared cores
+    change their speed: a decode's bytes of weights and KV against the speed at which the pages they lie in can be
+    read, a prefill's multiplications against the 8-bit products a second that the cores do from registers.  Share and
+    limit are medians.
     """
     form = "json" if as_json else output
     if form not in FORMATS:

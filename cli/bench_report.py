@@ -57,11 +57,12 @@ def _times(row: Row) -> str:
 def _phases(row: Row) -> list[list[str]]:
     """A line a kind of operation."""
     whole = sum(phase["ns"] for phase in row["phases"])
-    lines = [[f"{row['test']}, {row['n_threads']} threads", "ms", "share", "GB/s", "GMAC/s"]]
+    lines = [[f"{row['test']}, {row['n_threads']} threads", "ms", "share", "GB/s", "GMAC/s", "of limit"]]
     for phase in row["phases"]:
         seconds = phase["ns"] / 1e9
         speeds = [f"{phase[key] / seconds / 1e9:.1f}" if phase[key] else "" for key in ("bytes", "products")]
-        lines.append([phase["name"], f"{1e3 * seconds:.3f}", f"{100 * phase['ns'] / whole:.1f} %", *speeds])
+        share = f"{100 * phase['share_of_limit']:.0f} %" if phase["share_of_limit"] else ""
+        lines.append([phase["name"], f"{1e3 * seconds:.3f}", f"{100 * phase['ns'] / whole:.1f} %", *speeds, share])
     return lines
 
 

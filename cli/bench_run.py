@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
 from edgeinfer import __version__
-from edgeinfer.benchmark import Bench, Test, load
+from edgeinfer.benchmark import Bench, Limits, Run, Test, load
 from edgeinfer.cli.bench_report import Row
 from edgeinfer.cli.bench_versus import Peer
 from edgeinfer.errors import RequestError
@@ -21,15 +21,15 @@ from edgeinfer.simd_kernels import cpu
 
 def measure(bench: Bench, test: Test, repetitions: int, warmup: bool, peer: Peer | None) -> list[Row]:
     """The rows of a test: the peer's, if there is one, then ours.  They take turns."""
-    turns: list[Callable[[], float]] = [lambda: bench.run(test)]
+    turns: list[Callable[[], Run]] = [lambda: bench.run(test)]
     if peer and not test.rows:
-        turns.append(lambda: peer.run(test.prompt, test.gen, test.depth))
-    taken: list[list[float]] = [[] for _ in turns]
+        turns.append(lambda: bench.watched(test, lambda: peer.run(test.prompt, test.gen, test.depth)))
+    taken: list[list[Run]] = [[] for _ in turns]
     for number in range(repetitions + warmup):
-        for turn, seconds in zip(turns, taken, strict=True):
-            seconds.append(turn())
+        for turn, runs in zip(turns, taken, strict=True):
+            runs.append(turn())
             if warmup and not number:
-                seconds.clear()
+                runs.clear()
     ours = _row(bench, test, taken[0])
     if len(turns) == 1:
         return [ours]
@@ -37,12 +37,13 @@ def measure(bench: Bench, test: Test, repetitions: int, warmup: bool, peer: Peer
     return [theirs, {**ours, "times": theirs["median_ns"] / ours["median_ns"]}]
 
 
-def _row(bench: Bench, test: Test, seconds: Sequence[float]) -> Row:
+def _row(bench: Bench, test: Test, runs: Sequence[Run]) -> Row:
     """llama-bench's keys, as far as they mean something here, and ours from `test` on."""
     types = Counter(tensor.type.name for tensor in bench.plan.tensors.values() if len(tensor.shape) > 1)
     elements = sum(tensor.nbytes // tensor.type.bytes * tensor.type.block for tensor in bench.plan.tensors.values())
+    seconds, limits = [run.seconds for run in runs], Limits.middle([run.limits for run in runs])
     nanoseconds, speeds = [1e9 * s for s in seconds], [test.tokens / s for s in seconds]
-    limit, unit = (bench.limits.products, "GMAC/s") if test.prompt else (bench.limits.read, "GB/s")
+    shares = [run.share for run in runs if run.share is not None]
     return {
         "build_commit": __version__,
         "build_number": 0,
@@ -77,19 +78,22 @@ def _row(bench: Bench, test: Test, seconds: Sequence[float]) -> Row:
         "median_ts": statistics.median(speeds),
         "tier": cpu.host().tier.name,
         "load": load(),
-        "read_bandwidth": bench.limits.read,
-        "product_peak": bench.limits.products,
-        "limit": limit,
-        "limit_unit": unit,
-        "share_of_limit": bench.share(test, statistics.median(seconds)),
+        "read_bandwidth": limits.read,
+        "product_peak": limits.products,
+        "limit": limits.of(test),
+        "limit_unit": "GMAC/s" if test.prompt else "GB/s",
+        "share_of_limit": statistics.median(shares) if shares else None,
     }
 
 
 def phases(bench: Bench, test: Test) -> list[Row]:
-    return [
-        {"name": phase.name, "ns": 1e9 * phase.seconds, "bytes": phase.bytes, "products": phase.products}
-        for phase in bench.phases(test)
-    ]
+    """As rows, the longest first; `share_of_limit` only of those that multiply weights."""
+    rows = []
+    for phase in bench.phases(test):
+        row: Row = {"name": phase.name, "ns": 1e9 * phase.seconds, "bytes": phase.bytes, "products": phase.products}
+        work = phase.products if test.prompt else phase.bytes
+        rows.append({**row, "share_of_limit": work / phase.possible if work and phase.possible else None})
+    return rows
 
 
 def start(path: str, like: Row, kind: str) -> Row:

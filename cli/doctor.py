@@ -103,9 +103,10 @@ def _limits() -> Facts:
     try:
         from edgeinfer import machine, measure
 
-        cores = sorted({1, machine.cores()})
-        reading = {f"read_{n}_threads": f"{measure.read_bandwidth(n) / 1e9:.1f} GB/s" for n in cores}
-        return {**reading, **{f"products_{n}_threads": f"{measure.dot_peak(n) / 1e9:.0f} GMAC/s" for n in cores}}
+        probes = {n: measure.Probe(n) for n in sorted({1, machine.cores()})}
+        reading = {f"read_{n}_threads": f"{probe.read_bandwidth() / 1e9:.1f} GB/s" for n, probe in probes.items()}
+        peaks = {f"products_{n}_threads": f"{probe.dot_peak() / 1e9:.0f} GMAC/s" for n, probe in probes.items()}
+        return {**reading, **peaks}
     except (EdgeInferError, ImportError) as error:
         return {"problem": str(error)}
 

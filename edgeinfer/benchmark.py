@@ -3,20 +3,23 @@
 import os
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from edgeinfer import cost, files, measure
+from edgeinfer import cost, files
 from edgeinfer.backend import Chunk
 from edgeinfer.cpu import CpuBackend
 from edgeinfer.errors import RequestError
 from edgeinfer.lowering.nodes import Node
+from edgeinfer.measure import Probe
 from edgeinfer.plan import trace
 from edgeinfer.weights import Weights
 
 ROUNDS = 5  # a step's operations are timed so often
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,21 +51,42 @@ class Test:
 
 @dataclass
 class Phase:
-    """One kind of operation in a step: seconds on all threads, bytes of weights read, products of weights."""
+    """One kind of operation in a step: seconds on all threads, bytes of weights read, products of weights; and how
+    many of these, whichever limits the test, the machine could have done in that time."""
 
     name: str
     seconds: float = 0.0
     bytes: int = 0
     products: int = 0
+    possible: float = 0.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Limits:
     """What the machine can do on so many threads: bytes a second from the pages where weights lie, 8-bit products a
     second."""
 
     read: float
     products: float
+
+    @staticmethod
+    def middle(some: Sequence["Limits"]) -> "Limits":
+        """Medians."""
+        return Limits(statistics.median(one.read for one in some), statistics.median(one.products for one in some))
+
+    def of(self, test: Test) -> float:
+        """What counts for a test: products for a prompt's, else bytes."""
+        return self.products if test.prompt else self.read
+
+
+@dataclass(frozen=True)
+class Run:
+    """One repetition of a test: seconds, the machine's limits beside it, and the part of them that it reached: a
+    decode's bytes against reading, a prefill's products against the 8-bit peak; None for a test that is both."""
+
+    seconds: float
+    limits: Limits
+    share: float | None
 
 
 @dataclass
@@ -75,7 +99,6 @@ class Bench:
     n_ctx: int
     n_batch: int = 512
     weights: str = "mmap"
-    limits: Limits = field(init=False)
 
     def __post_init__(self) -> None:
         self.file = files.open(self.path)
@@ -83,23 +106,31 @@ class Bench:
         if self.plan.pooling or not self.plan.causal:
             raise RequestError(f"this {self.plan.config.arch} model does not generate, which is what bench measures")
         self.backend = CpuBackend(self.plan, self.n_ctx, self.threads, self.kv_type, self.n_batch, 1)
-        self.seq = self.backend.open()
+        self.seq, self.probe = self.backend.open(), Probe(self.threads)
         self.logits = np.zeros((self.backend.n_batch, self.backend.n_vocab), np.float32)
-        largest = max(self.plan.tensors.values(), key=lambda tensor: tensor.nbytes).data
-        read = measure.read_bandwidth(self.threads, largest.reshape(-1))
-        self.limits = Limits(read, measure.dot_peak(self.threads))
+        self.largest = max(self.plan.tensors.values(), key=lambda tensor: tensor.nbytes).data.reshape(-1)
 
     def __enter__(self) -> "Bench":
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.probe.close()
         self.backend.close()
         self.file.close()
 
-    def run(self, test: Test) -> float:
-        """Seconds of one test."""
+    def run(self, test: Test) -> Run:
+        """One repetition."""
         self.backend.cut(self.seq, 0)
         self._read(test.depth)
+        return self.watched(test, lambda: self._timed(test))
+
+    def watched(self, test: Test, timed: Callable[[], float]) -> Run:
+        """One repetition of a test that takes the seconds that `timed` gives."""
+        self.spared = 0
+        seconds, limits = self._beside(timed)
+        return Run(seconds, limits, None if test.prompt and test.gen else self._work(test) / seconds / limits.of(test))
+
+    def _timed(self, test: Test) -> float:
         start = time.perf_counter()
         if test.rows:
             self._step(test.rows, test.rows)
@@ -107,16 +138,23 @@ class Bench:
         self._generate(test.gen)
         return time.perf_counter() - start
 
-    def share(self, test: Test, seconds: float) -> float | None:
-        """The part of the machine's limit: a decode's bytes against reading, a prefill's products against the 8-bit
-        peak; None for a test that is both."""
-        if test.prompt and test.gen:
-            return None
+    def _beside(self, work: Callable[[], T]) -> tuple[T, Limits]:
+        """What `work` gives, and the machine's limits from right before and right after it: a core that others share
+        changes its speed all the time."""
+        before = self._limits()
+        done = work()
+        return done, Limits.middle([before, self._limits()])
+
+    def _limits(self) -> Limits:
+        return Limits(self.probe.read_bandwidth(self.largest, brief=True), self.probe.dot_peak(brief=True))
+
+    def _work(self, test: Test) -> float:
+        """Products of a prompt, or bytes that were read."""
         if test.prompt:
-            return cost.products(self.plan, test.prompt) * test.prompt / seconds / self.limits.products
+            return cost.products(self.plan, test.prompt) * test.prompt
         steps = 1 if test.rows else test.gen
         moved = cost.weight_bytes(self.plan) + cost.kv_bytes(self.plan, self.kv_type, test.depth + test.tokens / 2)
-        return (moved * steps - self.spared) / seconds / self.limits.read
+        return moved * steps - self.spared
 
     def phases(self, test: Test) -> list[Phase]:
         """Where the time of a step goes, the longest first: of a step of the prompt, or of one token.
@@ -127,14 +165,17 @@ class Bench:
         outputs = tokens if test.rows else 1
         self.backend.cut(self.seq, 0)
         self._read(test.depth)
-        rounds = []
+        step, rounds, limits = [self._chunk(tokens, outputs)], [], []
         for _ in range(ROUNDS):
-            rounds.append(self.backend.profile([self._chunk(tokens, outputs)], self.logits[:outputs]))
+            profile, beside = self._beside(lambda: self.backend.profile(step, self.logits[:outputs]))
+            rounds.append(profile)
+            limits.append(beside.of(test))
             self.backend.cut(self.seq, test.depth)
         found: dict[str, Phase] = {}
         for spans in zip(*rounds, strict=True):
             phase = found.setdefault(name := phase_name(spans[0].nodes), Phase(name))
             phase.seconds += statistics.median(span.seconds for span in spans)
+            phase.possible += statistics.median(span.seconds * limit for span, limit in zip(spans, limits, strict=True))
             for node in spans[0].nodes:
                 if "row_bytes" in node.fields and "rows" in node.fields:
                     rows, cols = int(node.fields["rows"]), int(node.fields["cols"])
@@ -151,7 +192,7 @@ class Bench:
 
     def _generate(self, count: int) -> None:
         """Append tokens as greedy generation does, which needs the largest logit only."""
-        chunk, self.spared = self._chunk(1, 1), 0
+        chunk = self._chunk(1, 1)
         for _ in range(count):
             best = self.backend.step_top(chunk, 1)
             self.spared += self.backend.spared

@@ -1,66 +1,66 @@
 """What this machine can do, measured: bytes read (decode's limit) and 8-bit products a second (prefill's)."""
 
-import ctypes
-import threading
+import statistics
 import time
 from collections.abc import Callable
 
 import numpy as np
 
 from edgeinfer.models import catalog
-from edgeinfer.simd_kernels import cpu, pack
+from edgeinfer.simd_kernels import cpu, pack, record
 from edgeinfer.simd_kernels.layout import aligned, dots
+from edgeinfer.simd_kernels.workers import Workers
 
 BUFFER = 256 << 20  # bytes read where no file is given: more than caches hold
 READ_GRAIN = 2048  # bytes the reading kernel takes at a time
-DOT_TURNS = 100_000
-SECONDS = 0.3  # a measurement takes about this long
+DOT_TURNS = 400_000
+SECONDS, BRIEF = 0.3, 0.05  # a measurement takes about this long; a brief one, beside something else that is measured
 
 
-def read_bandwidth(threads: int, data: np.ndarray | None = None) -> float:
-    """Bytes a second at which `threads` threads read `data` uint8[bytes] (a mapped file's, or a buffer's), each its
-    own part."""
-    data = aligned(BUFFER) if data is None else data
-    if not data.flags.writeable:
-        data.max()  # pages of a file are mapped when first touched
-    else:
-        data[:] = 1
-    share = len(data) // threads // READ_GRAIN * READ_GRAIN
-    read = _kernel("probe.read", 3)
-    outs = aligned(128 * threads)
+class Probe:
+    """Measures what `threads` threads of this machine can do, at best, or if `brief` what it does just now: a core that
+    others share is at times a third slower, for milliseconds or for minutes."""
 
-    def part(number: int) -> None:
-        read(data.ctypes.data + number * share, share, outs.ctypes.data + 128 * number)
+    def __init__(self, threads: int) -> None:
+        """BackendError where the system has no more threads."""
+        self._lanes, self.threads = cpu.host().tier.lanes, threads
+        names = ("run", "probe.read", "probe.dots")
+        self._kernels = pack.load(names, cpu.host().tier, catalog.home() / "kernels")
+        self._workers, self._outs = Workers(threads, self._kernels["run"]), aligned(128 * threads)
 
-    return share * threads / _best(part, threads)
+    def read_bandwidth(self, data: np.ndarray | None = None, brief: bool = False) -> float:
+        """Bytes a second that are read of `data` uint8[bytes] (a mapped file's, or a buffer's), each thread its own
+        part."""
+        if data is None:
+            data = aligned(BUFFER)
+            data[:] = 1  # or all its pages would be the same one
+        share = len(data) // self.threads // READ_GRAIN * READ_GRAIN
+        once = self._operation("probe.read", record.PROBE_READ, address=data.ctypes.data, size=share)
+        once()  # pages of a file are mapped when first touched
+        return share * self.threads / _seconds(once, brief)
+
+    def dot_peak(self, brief: bool = False) -> float:
+        """Products of 8-bit numbers a second, all from registers."""
+        once = self._operation("probe.dots", record.PROBE_DOTS, turns=DOT_TURNS)
+        return DOT_TURNS * dots(self._lanes) * 4 * self._lanes * self.threads / _seconds(once, brief)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._workers.close()
+
+    def _operation(self, kernel: str, form: record.Record, **values: int) -> Callable[[], None]:
+        """One operation by all threads."""
+        fields = {"kernel": self._kernels[kernel], "wait": 1, "count": 0, "chain": 0, "out": self._outs.ctypes.data}
+        numbers = np.array(form.write(**fields, **values), np.int64)
+        return lambda: self._workers.run(numbers.ctypes.data, 1, 0)
 
 
-def dot_peak(threads: int) -> float:
-    """Products of 8-bit numbers a second, all from registers."""
-    kernel, lanes = _kernel("probe.dots", 2), cpu.host().tier.lanes
-    outs = aligned(128 * threads)
-
-    def part(number: int) -> None:
-        kernel(DOT_TURNS, outs.ctypes.data + 128 * number)
-
-    return DOT_TURNS * dots(lanes) * 4 * lanes * threads / _best(part, threads)
-
-
-def _kernel(name: str, arguments: int) -> Callable[..., None]:
-    address = pack.load([name], cpu.host().tier, catalog.home() / "kernels")[name]
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * arguments)(address)
-
-
-def _best(part: Callable[[int], None], threads: int) -> float:
-    """Shortest time in seconds in which part(0) .. part(threads - 1) run side by side."""
-    best, deadline = float("inf"), time.perf_counter() + SECONDS
-    while time.perf_counter() < deadline:
-        others = [threading.Thread(target=part, args=(number,)) for number in range(1, threads)]
+def _seconds(once: Callable[[], None], brief: bool) -> float:
+    """The shortest time it takes, or if `brief` the median of a few."""
+    taken: list[float] = []
+    deadline = time.perf_counter() + (BRIEF if brief else SECONDS)
+    while not taken or time.perf_counter() < deadline:
         start = time.perf_counter()
-        for other in others:
-            other.start()
-        part(0)
-        for other in others:
-            other.join()
-        best = min(best, time.perf_counter() - start)
-    return best
+        once()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken) if brief else min(taken)

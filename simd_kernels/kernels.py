@@ -90,6 +90,6 @@ def table() -> dict[str, tuple[int, Body]]:
         "tile.float": (10, tile.tile_float),
         "transpose": (4, tile.transpose),
         "run": (6, executor.run),
-        "probe.read": (3, probe.read),
-        "probe.dots": (2, probe.dots),
+        "probe.read": (4, probe.read),
+        "probe.dots": (4, probe.dots),
     }

@@ -3,13 +3,15 @@
 from edgeinfer.simd_kernels import layout
 from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.quants.streams import AHEAD, STREAMS
+from edgeinfer.simd_kernels.record import PROBE_DOTS, PROBE_READ
 
 
-def read(e: Emitter, address: Value, size: Value, out: Value) -> None:
+def read(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """Read `size` bytes (a multiple of READ_GRAIN) in STREAMS parts side by side, as the real kernels do; their sum as
     i64[8] goes to `out`."""
+    r = PROBE_READ.read(e, op)
     sums = [e.var(vec(I64, 8)) for _ in range(4)]
-    part = size / STREAMS
+    address, part, out = r.address + thread * r.size, r.size / STREAMS, r.out + thread * 128
     with e.loop(address, address + part, 256) as at, e.loop(0, STREAMS) as stream:
         for j, total in enumerate(sums):
             line = at + stream * part + 64 * j
@@ -18,14 +20,15 @@ def read(e: Emitter, address: Value, size: Value, out: Value) -> None:
     e.store((sums[0].get() + sums[1].get()) + (sums[2].get() + sums[3].get()), out)
 
 
-def dots(e: Emitter, turns: Value, out: Value) -> None:
+def dots(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """Products of bytes as register tiles have them, `dots(lanes)` registers full of them for each turn; a sum
     i32[lanes] goes to `out`."""
-    n = e.tier.lanes
+    r, n = PROBE_DOTS.read(e, op), e.tier.lanes
+    out = r.out + thread * 128
     sums = [e.var(vec(I32, n)) for _ in range(layout.dots(n))]
     # read, so that nothing is known when it is compiled
     x, codes = e.load(out, vec(I8, 4 * n)), e.load(out + 64, vec(I8, 4 * n))
-    with e.loop(0, turns):
+    with e.loop(0, r.turns):
         for total in sums:
             # what takes several instructions must not be done once for all
             total.set(e.multiply(total.get(), e.pinned(x) if e.saturates() else x, codes))

@@ -104,6 +104,10 @@ WIDEN = operation("x", "out", "cols", "directions")
 # numbers: i64[tokens], the address of the rows' numbers in the table.
 EMBED = operation("out", "out_stride", "numbers", "table", "row_bytes", "cols", "unpack", "group", "scale_f32")
 
+# What measures the machine (probe.py): of each worker its own `size` bytes; out: 128 bytes for each.
+PROBE_READ = operation("address", "size", "out")
+PROBE_DOTS = operation("turns", "out")
+
 # tables: i64[tokens], the address of each row's block table (i32 block numbers); pool: of the layer, head_bytes for
 # each KV head, whose values begin at value_at; key_bytes, value_bytes: of a block; group: heads that share a KV head;
 # window: 0 for none.
