@@ -56,6 +56,13 @@ class Folder:
             raise FormatError(f"{name} is larger than {_MAX_TEXT} bytes")
         return raw
 
+    def weights(self, place: str) -> Mapping[str, Stored]:
+        """The tensors of the one safetensors file in a folder of this one."""
+        name = os.path.join(place, WEIGHTS)
+        if not os.path.lexists(os.path.join(self.path, name)):
+            raise FormatError(f"has no {name}")
+        return self._open(name).tensors
+
     def close(self) -> None:
         for file in self._files:
             file.close()

@@ -15,7 +15,7 @@ from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.formats.safetensors import Stored
 from edgeinfer.formats.virtual import VirtualFile
-from edgeinfer.huggingface import general, pooling, vocabulary
+from edgeinfer.huggingface import general, modules, pooling, vocabulary
 from edgeinfer.huggingface.config import Config
 from edgeinfer.huggingface.folder import Folder
 from edgeinfer.huggingface.writer import Writer
@@ -71,8 +71,9 @@ def _written(folder: Folder, kind: GgmlType | None) -> Writer:
     if config.get("quantization_config") is not None and _method(config) not in getattr(family, "QUANTISED", ()):
         raise UnsupportedError(f"the weights are quantised ({_method(config)}); get them as BF16, F16 or F32")
     stated = {key: value for key, value in _text_config(config).items() if value is not None}
-    tensors = _text_tensors(folder, getattr(family, "PREFIX", ""))
+    tensors = {**_text_tensors(folder, getattr(family, "PREFIX", "")), **modules.dense(folder)}
     w = Writer(family.ARCH, classes[0], Config({**getattr(family, "DEFAULTS", {}), **stated}), tensors, kind)
+    w.answers = modules.answers(folder)
     try:
         family.write(w)
     except (ValueError, IndexError, ArithmeticError, KeyError) as error:

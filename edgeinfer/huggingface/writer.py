@@ -33,7 +33,7 @@ _LISTED = 3  # tensors named in an error
 class Writer:
     """Sources are named as in the folder, without a tower's prefix; inside `layers` without that of the layer, and what
     is written there goes to blk.N.  `config` is the text model's part of config.json, `source_class` one of the
-    family's CLASSES."""
+    family's CLASSES, `answers` the ids of "yes" and "no" in a folder that ranks by their logits."""
 
     def __init__(
         self, arch: str, source_class: str, config: Config, sources: Mapping[str, Stored], kind: GgmlType | None
@@ -42,6 +42,7 @@ class Writer:
         self.config = config
         self.pairs: dict[str, Value] = {}
         self.tensors: dict[str, Made | MadeMxfp4] = {}
+        self.answers: tuple[int, int] | None = None
         self._sources = sources
         self._kind = kind
         self._used: set[str] = set()

@@ -6,11 +6,15 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from edgeinfer.config import Keys, ModelConfig
 from edgeinfer.errors import FormatError, UnsupportedError
 from edgeinfer.formats.cursor import shown
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.op import Op, Value
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Tracer:
@@ -104,6 +108,9 @@ class Tracer:
     def _emit(
         self, kind: str, width: int, ins: tuple[Value, ...] = (), weights: tuple[str, ...] = (), **attrs: Any
     ) -> Value:
+        for name, value in attrs.items():
+            fits = not isinstance(value, float) or abs(value) <= _LARGEST
+            expect(fits, f"{kind} with {name} {value}, which is no number of 32 bits")
         out = Value(len(self.ops), width)
         self.ops.append(Op(kind, out, ins, weights, attrs))
         return out

@@ -16,8 +16,9 @@ def write(w: Writer) -> None:
     gemma3.write(w)
     w.key("attention.causal", False)
     for number in (2, 3):
-        if w.has(f"{number}_Dense.linear.weight"):
-            matrix = w.take(f"{number}_Dense.linear.weight")
-            w.put(f"dense_{number}.weight", matrix)
-            w.key(f"dense_{number}_feat_out", len(matrix))
+        source = f"{number}_Dense.linear"
+        if w.has(f"{source}.weight"):
+            matrix = w.take(f"{source}.weight")
             w.key(f"dense_{number}_feat_in", matrix.shape[1])
+            w.key(f"dense_{number}_feat_out", len(matrix))
+            w.copy({f"dense_{number}": source})

@@ -1,4 +1,4 @@
-"""Qwen3: the usual names; and rerankers, whose score is the logit of "yes" less that of "no"."""
+"""Qwen3: the usual names; and rerankers, whose score is the logit of "yes" less that of "no", or has a matrix."""
 
 import numpy as np
 
@@ -22,6 +22,16 @@ def write(w: Writer) -> None:
     usual.decoder(w)
     if w.has("score.weight"):
         score = usual.score(w, "score")
-        w.put("cls.output.weight", score, np.zeros_like(score))  # of "no": GGUF's has both rows of the output matrix
-        w.key("classifier.output_labels", ["yes", "no"])
-        w.pairs["tokenizer.chat_template.rerank"] = RERANK
+        rank(w, score, np.zeros_like(score))  # the logit of "no" is part of it
+    elif w.answers:
+        tied = w.config.flag("tie_word_embeddings", default=False) or not w.has("lm_head.weight")
+        matrix = w.take("model.embed_tokens.weight" if tied else "lm_head.weight")
+        rank(w, *(matrix[id : id + 1] for id in w.answers))
+
+
+def rank(w: Writer, yes: np.ndarray, no: np.ndarray) -> None:
+    """Both rows of the output matrix."""
+    w.put("cls.output.weight", yes, no)
+    w.key("pooling_type", usual.RANK)
+    w.key("classifier.output_labels", ["yes", "no"])
+    w.pairs["tokenizer.chat_template.rerank"] = RERANK

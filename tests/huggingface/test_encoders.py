@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer as Theirs
 from tokenizers import models, normalizers, pre_tokenizers, processors
@@ -12,7 +13,9 @@ from edgeinfer import files, plan
 from edgeinfer.embedding import encode_pairs
 from edgeinfer.errors import UnsupportedError
 from tests.huggingface import golden
+from tests.huggingface.test_golden import pooled
 
+TEMPLATE = "tokenizer.chat_template.rerank"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 SETTINGS = {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
 QUERY, DOCUMENTS = "What is a panda?", ["a bear", "hi", "a panda is a bear that eats"]
@@ -71,6 +74,82 @@ def test_qwen3_s_reranker_has_its_template(tmp_path):
     with files.open(golden.write_folder(tmp_path / "m", config, shapes)) as file:
         template = file.get("tokenizer.chat_template.rerank", str)
         assert template.count("{query}") == template.count("{document}") == 1 and template.endswith("</think>\n\n")
+
+
+def listed(folder, name, kind, **settings):
+    """A module of sentence-transformers' behind the model, and its folder."""
+    modules = [{"path": "", "type": "sentence_transformers.models.Transformer"}]
+    (folder / "modules.json").write_text(
+        json.dumps([*modules, {"path": name, "type": f"sentence_transformers.{kind}"}])
+    )
+    (folder / name).mkdir()
+    (folder / name / "config.json").write_text(json.dumps(settings))
+    return folder / name / "model.safetensors"
+
+
+def test_a_generating_ranker_compares_two_logits(tmp_path):
+    config, shapes, expected = golden.load("qwen3")
+    folder = golden.write_folder(tmp_path / "m", config, shapes)
+    listed(folder, "1_LogitScore", "cross_encoder.modules.logit_score.LogitScore", true_token_id=41, false_token_id=7)
+    with files.open(folder) as file:
+        assert plan.stated_pooling(file, causal=True) == "rank" and "{query}" in file.metadata[TEMPLATE]
+        wanted = 1 / (1 + np.exp(expected[-1, 7] - expected[-1, 41]))
+        assert abs(pooled(file, "rank") - wanted).max() < 1e-4
+        assert 0.01 < wanted < 0.99
+
+
+def test_an_older_ranker_has_its_name_in_its_readme(tmp_path):
+    """And the tokens by their texts."""
+    config, shapes, expected = golden.load("qwen3")
+    folder = golden.write_folder(tmp_path / "m", config, shapes)
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Qwen3-Reranker-0.6B\n")
+    with pytest.raises(edgeinfer.errors.FormatError, match='tokenizer.json does not say which tokens are "yes"'):
+        files.open(folder)
+    tokenizer = golden.tokenizer()
+    tokenizer["model"]["vocab"] |= {"yes": 60, "no": 61}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with files.open(folder) as file:
+        wanted = 1 / (1 + np.exp(expected[-1, 61] - expected[-1, 60]))
+        assert abs(pooled(file, "rank") - wanted).max() < 1e-4
+        assert 0.01 < wanted < 0.99
+
+
+def test_embedding_gemma_s_linear_layers_follow_the_pooling(tmp_path):
+    config, shapes, rows = golden.load("encoders/embedding_gemma")
+    folder = golden.write_folder(tmp_path / "m", config, shapes)
+    matrix = golden.weights("2_Dense", (48, 32))
+    place = listed(folder, "2_Dense", "models.Dense", activation_function="torch.nn.modules.linear.Identity")
+    golden.write_safetensors(place, {"linear.weight": matrix})
+    with files.open(folder) as file:
+        assert abs(pooled(file, "mean") - matrix @ rows.mean(0)).max() < 1e-3 * rows.std()
+
+
+@pytest.mark.parametrize("case, activation, words", [
+    ("bert", "torch.nn.modules.linear.Identity", "has no use for tensor '2_Dense.linear.weight'"),
+    ("embedding_gemma", "torch.nn.modules.activation.Tanh", "2_Dense has the activation"),
+])  # fmt: skip
+def test_linear_layers_that_gguf_has_not_are_refused(tmp_path, case, activation, words):
+    config, shapes, _ = golden.load(f"encoders/{case}")
+    folder = golden.write_folder(tmp_path / "m", config, shapes)
+    place = listed(folder, "2_Dense", "models.Dense", activation_function=activation)
+    golden.write_safetensors(place, {"linear.weight": golden.weights("2_Dense", (48, 32))})
+    with pytest.raises(UnsupportedError, match=words):
+        files.open(folder)
+
+
+@pytest.mark.parametrize("modules, words", [
+    ("{}", "modules.json is no list of modules"),
+    ("[3]", "modules.json is no list of modules"),
+    ('[{"path": "../2_Dense", "type": "x.Dense"}]', "which is no folder of this one"),
+    ('[{"path": "2_Dense", "type": "x.Dense"}]', "2_Dense has the activation"),
+    ('[{"path": "1", "type": "x.LogitScore"}]', "1 does not say which tokens"),
+])  # fmt: skip
+def test_lists_of_modules_may_be_wrong(tmp_path, modules, words):
+    config, shapes, _ = golden.load("qwen3")
+    folder = golden.write_folder(tmp_path / "m", config, shapes)
+    (folder / "modules.json").write_text(modules)
+    with pytest.raises((UnsupportedError, edgeinfer.errors.FormatError), match=words):
+        files.open(folder)
 
 
 @pytest.mark.parametrize("case, options, changes, words", [

@@ -59,3 +59,10 @@ def test_missing_tensors_are_collected(builder):
     b.times(b.norm(b.embed(), "nothing"), "nowhere.scale")
     with pytest.raises(FormatError, match="no tensor nothing.weight, nowhere.scale"):
         b.finish()
+
+
+@pytest.mark.parametrize("factor", [1e39, -1e39, float("inf"), float("nan")])
+def test_a_number_beyond_32_bits_is_refused(builder, factor):
+    b = builder()
+    with pytest.raises(FormatError, match="scale with factor .*, which is no number of 32 bits"):
+        b.scale(b.embed(), factor)
