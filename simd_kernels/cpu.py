@@ -8,10 +8,12 @@ process.  `EDGEINFER_ISA` caps it.
 import ctypes
 import os
 import platform
+import sys
+import sysconfig
 from dataclasses import dataclass
 from functools import lru_cache
 
-from edgeinfer.errors import RequestError
+from edgeinfer.errors import RequestError, UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,9 @@ class Host:
 
 
 def machine() -> str:
-    """This machine's architecture in LLVM's spelling."""
-    name = platform.machine()
-    return {"AMD64": "x86_64", "arm64": "aarch64", "ARM64": "aarch64"}.get(name, name)
+    """The architecture this process runs on, in LLVM's spelling.  On Windows that may be one the machine emulates."""
+    name = sysconfig.get_platform().rpartition("-")[2] if os.name == "nt" else platform.machine()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
 def triple(tier: Tier) -> str:
@@ -174,15 +176,18 @@ def host_features() -> frozenset[str]:
         return frozenset()
 
 
-# Where the system says what an ARM core has: Linux's auxiliary vector (entry, bit; asm/hwcap.h) and Apple's sysctl.
+# Where the system says what an ARM core has: Linux's auxiliary vector (entry, bit; asm/hwcap.h), Apple's sysctl and
+# Windows' IsProcessorFeaturePresent (PF_ARM_V81_ATOMIC, V82_DP and V82_I8MM_INSTRUCTIONS_AVAILABLE).
 HWCAPS = {"lse": (16, 8), "dotprod": (16, 20), "i8mm": (26, 13)}
 SYSCTLS = {"lse": "FEAT_LSE", "dotprod": "FEAT_DotProd", "i8mm": "FEAT_I8MM"}
+PROCESSOR_FEATURES = {"lse": 34, "dotprod": 43, "i8mm": 66}
 
 
 def arm_features() -> frozenset[str]:
     """Those of an ARM core that tiers ask for.  LLVM knows few of them: it reads the core's name in /proc/cpuinfo."""
-    if os.name != "posix":
-        return frozenset()
+    if os.name == "nt":
+        present = ctypes.CDLL("kernel32").IsProcessorFeaturePresent
+        return frozenset(name for name, number in PROCESSOR_FEATURES.items() if present(number))
     libc = ctypes.CDLL(None)
     if hasattr(libc, "getauxval"):
         libc.getauxval.restype, libc.getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
@@ -209,7 +214,10 @@ def missing(candidate: Tier, features: frozenset[str]) -> str:
 def host() -> Host:
     """The best tier this CPU runs, or the one `EDGEINFER_ISA` caps it to.
 
-    Raises RequestError when EDGEINFER_ISA names an unknown tier or one this CPU cannot run."""
+    Raises RequestError when EDGEINFER_ISA names an unknown tier or one this CPU cannot run, UnsupportedError in a
+    process of 32 bits, whatever the machine has."""
+    if sys.maxsize < 2**32:
+        raise UnsupportedError("edgeinfer needs a Python of 64 bits, this one has 32")
     features = host_features()
     cap = os.environ.get("EDGEINFER_ISA", "")
     if cap:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeinfer.errors import RequestError
+from edgeinfer.errors import RequestError, UnsupportedError
 from edgeinfer.simd_kernels import cpu
 
 ALL = frozenset(cpu.AVX2 + cpu.AVX512 + ("avx512vnni", "avxvnni"))
@@ -33,14 +33,14 @@ def chosen(monkeypatch):
 
 def test_the_best_tier_whose_features_are_all_there(chosen):
     assert chosen(ALL).tier.name == "avx512vnni"
-    assert chosen(ALL, "AMD64").tier.name == "avx512vnni"  # Windows' word for it
+    assert chosen(ALL, "amd64").tier.name == "avx512vnni"  # FreeBSD's word for it
     assert chosen(ALL - {"avx512vnni"}).tier.name == "avxvnni"
     assert chosen(ALL - {"avx512vnni", "avxvnni"}).tier.name == "avx2"
     assert chosen(cpu.AVX2).tier.name == "avx2"
     assert chosen(()).tier.name == "portable"
 
 
-@pytest.mark.parametrize("machine", ["aarch64", "arm64", "ARM64"])  # as Linux, macOS and Windows say it
+@pytest.mark.parametrize("machine", ["aarch64", "arm64"])  # as Linux and macOS say it
 def test_the_best_arm_tier(chosen, machine):
     assert chosen(ARM, machine).tier.name == "i8mm"
     assert chosen({"dotprod", "lse"}, machine).tier.name == "dotprod"
@@ -151,10 +151,30 @@ def test_features_from_apples_sysctl(library):
     assert cpu.arm_features() == {"i8mm", "lse"}
 
 
-def test_a_system_that_says_nothing_has_no_extras(library, monkeypatch):
-    library()
+def test_features_from_windows(library, monkeypatch):
+    there = {34, 43}
+    library(IsProcessorFeaturePresent=lambda number: number in there)
     monkeypatch.setattr(os, "name", "nt")
+    assert cpu.arm_features() == {"dotprod", "lse"}
+    there.add(66)
+    assert cpu.arm_features() == ARM
+    there.clear()  # a system too old to know the numbers
     assert cpu.arm_features() == frozenset()
+
+
+@pytest.mark.parametrize("name, machine", [("win-amd64", "x86_64"), ("win-arm64", "aarch64"), ("win32", "win32")])
+def test_windows_names_the_processor_and_not_what_it_emulates(monkeypatch, name, machine):
+    monkeypatch.setattr(platform, "machine", lambda: "ARM64")
+    monkeypatch.setattr(cpu.sysconfig, "get_platform", lambda: name)
+    monkeypatch.setattr(os, "name", "nt")
+    assert cpu.machine() == machine
+
+
+def test_a_process_of_32_bits_is_refused(chosen, monkeypatch):
+    """Its kernel may be one of 64 bits and say so: that of a Raspberry Pi's smaller system does."""
+    monkeypatch.setattr(sys, "maxsize", 2**31 - 1)
+    with pytest.raises(UnsupportedError, match="^edgeinfer needs a Python of 64 bits, this one has 32$"):
+        chosen(ARM, "aarch64")
 
 
 def test_tiers_are_compiled_for_this_system_or_for_linux():
