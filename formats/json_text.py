@@ -10,17 +10,22 @@ from edgeinfer.formats.cursor import shown
 def parse_object(raw: bytes, what: str) -> dict[str, Any]:
     """The object that `raw` spells.  FormatError, naming `what`, if it is no JSON, no object, too deep, or has a key
     twice in one object."""
+    value = parse(raw, what)
+    if not isinstance(value, dict):
+        raise FormatError(f"{what} is no JSON object")
+    return value
+
+
+def parse(raw: bytes, what: str) -> Any:
+    """Whatever `raw` spells.  FormatError as above."""
     try:
-        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
+        return json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
     except RecursionError:
         raise FormatError(f"{what} is nested too deeply") from None
     except ValueError as error:  # also of bytes that are not UTF-8, and of numbers with too many digits
         raise FormatError(f"{what} is no JSON: {' '.join(str(error).split())[:200]}") from None
     except _TwiceError as error:
         raise FormatError(f"{what} has the key {shown(str(error))} twice") from None
-    if not isinstance(value, dict):
-        raise FormatError(f"{what} is no JSON object")
-    return value
 
 
 class _TwiceError(Exception):
