@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,9 +37,8 @@ def read(file: dict[str, Any], arch: str) -> Pieces:
         )
         pieces = _byte_level(file, model, arch) if byte_level else _sentencepiece(file, model, arch)
     elif kind == "WordPiece":
-        if any(step.get("lowercase") is False for step in _steps(file.get("normalizer"))):
-            raise UnsupportedError("tokenizer.json keeps capital letters, which GGUF's WordPiece does not")
         pieces = _wordpiece(model, special)
+        pieces.keys |= _kept(file)
     elif kind == "Unigram":
         pieces = _unigram(file, model)
     else:
@@ -83,6 +83,20 @@ def _wordpiece(model: dict[str, Any], special: dict[int, tuple[str, PieceType]])
             goes_on = prefix and text.startswith(prefix)
             texts[id] = text.removeprefix(prefix) if goes_on else BLANK.decode() + text
     return Pieces("bert", texts, {id: PieceType.NORMAL for id in texts})
+
+
+def _kept(file: dict[str, Any]) -> dict[str, Value]:
+    """Keys for capital letters and marks that stay; GGUF's WordPiece has none where both go."""
+    steps = {step.get("type"): step for step in _steps(file.get("normalizer"))}
+    bert = steps.get("BertNormalizer", {})
+    lowers = "Lowercase" in steps or bool(bert and bert.get("lowercase", True))
+    strips = "StripAccents" in steps or bert.get("strip_accents")
+    strips = lowers if strips is None else bool(strips)
+    if bert.get("handle_chinese_chars") is False:
+        warnings.warn("tokenizer.json keeps Chinese characters together, which GGUF's WordPiece does not", stacklevel=2)
+    if lowers and strips:
+        return {}
+    return {"tokenizer.ggml.normalizer.lowercase": lowers, "tokenizer.ggml.normalizer.strip_accents": strips}
 
 
 def _unigram(file: dict[str, Any], model: dict[str, Any]) -> Pieces:

@@ -1,4 +1,5 @@
-"""WordPiece vocabularies (model type `bert`): words in lower case without marks, each the longest pieces that fit.
+"""WordPiece vocabularies (model type `bert`): words, in lower case and without marks unless the file keeps them, each
+the longest pieces that fit.
 
 Pieces that begin a word begin with U+2581 in GGUF files.  As in llama.cpp words have no greatest length.
 Source: https://github.com/google-research/bert/blob/master/tokenization.py."""
@@ -20,18 +21,21 @@ _DROPPED = "\0\ufffd"
 class _Normal(dict[int, str]):
     """For `str.translate`: what becomes of a character, found out when it first occurs.  Blanks divide words."""
 
+    def __init__(self, lowers: bool, strips: bool) -> None:
+        self._lowers, self._strips = lowers, strips
+
     def __missing__(self, code: int) -> str:
-        character = unicodedata.normalize("NFD", chr(code))[0]
+        character = unicodedata.normalize("NFD", chr(code))[0] if self._strips else chr(code)
         category = unicodedata.category(character)
         alone = category[0] == "P" or (category[0] == "S" and character < "\x7f")
         if character in _BLANKS:
             text = " "
-        elif character in _DROPPED or category[0] == "M" or category in ("Cc", "Cf", "Co", "Cs"):
+        elif character in _DROPPED or category in ("Cc", "Cf", "Co", "Cs") or (self._strips and category[0] == "M"):
             text = ""
-        elif alone or any(ord(character) in block for block in _CHINESE):
-            text = f" {character.lower()[0]} "
         else:
-            text = character.lower()[0]
+            text = character.lower()[0] if self._lowers else character
+            if alone or any(ord(character) in block for block in _CHINESE):
+                text = f" {text} "
         self[code] = text
         return text
 
@@ -47,7 +51,8 @@ class WordPiece:
         self._ids = vocabulary.ids
         self._longest = vocabulary.longest
         self._unknown = [] if vocabulary.unknown_id is None else [vocabulary.unknown_id]
-        self._normal = _Normal()
+        lowers = file.get("tokenizer.ggml.normalizer.lowercase", bool, True)
+        self._normal = _Normal(lowers, file.get("tokenizer.ggml.normalizer.strip_accents", bool, lowers))
 
     def encode(self, raw: bytes, exact: bool) -> list[int]:
         """Ids of `raw`, in which broken UTF-8 is left out, whether or not `exact`."""

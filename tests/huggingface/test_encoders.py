@@ -55,6 +55,27 @@ def test_a_cross_encoder_ranks(tmp_path):
     assert sorted(found.index for found in ranked) == [0, 1, 2] and len({found.score for found in ranked}) == 3
 
 
+@pytest.mark.parametrize("options", [
+    {}, {"lowercase": False}, {"strip_accents": False}, {"lowercase": False, "strip_accents": True},
+])  # fmt: skip
+def test_capital_letters_and_marks_stay_where_the_folder_says_so(tmp_path, options):
+    theirs = word_piece(**options)
+    words = ["What", "what", "wh\u00e4t", "Wh\u00e4t", "##h\u00e4t", "A", "\u00c4", "\u00e4", "A\u0308"]
+    vocabulary = theirs.get_vocab(with_added_tokens=False)
+    theirs.model = models.WordPiece(
+        vocabulary | {word: len(vocabulary) + i for i, word in enumerate(words)}, unk_token="[UNK]"
+    )
+    text = "What is wh\u00e4t? Wh\u00e4t A \u00c4 \u00e4 A\u0308 a\u0308 PANDAS pandas"
+    with files.open(write(tmp_path / "m", "bert", theirs)) as file:
+        assert edgeinfer.Tokenizer.from_gguf(file).encode(text) == theirs.encode(text).ids
+        assert len([key for key in file.metadata if "normalizer" in key]) == (2 if options else 0)
+
+
+def test_chinese_characters_kept_together_are_warned_of(tmp_path):
+    with pytest.warns(UserWarning, match="keeps Chinese characters together"):
+        files.open(write(tmp_path / "m", "bert", word_piece(handle_chinese_chars=False))).close()
+
+
 @pytest.mark.parametrize("settings, pooling", [
     ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
     ({"pooling_mode_mean_tokens": True}, "mean"),
@@ -153,7 +174,6 @@ def test_lists_of_modules_may_be_wrong(tmp_path, modules, words):
 
 
 @pytest.mark.parametrize("case, options, changes, words", [
-    ("bert", {"lowercase": False}, {}, "capital letters"),
     ("bert", {}, {"hidden_act": "gelu_new"}, "the activation is 'gelu_new'"),
     ("bert-ranks", {}, {"shapes": {"classifier.weight": (3, 32), "classifier.bias": (3,)}}, "3 labels"),
     ("modernbert-ranks", {}, {"classifier_pooling": "max"}, "classifier_pooling is neither"),
