@@ -15,7 +15,7 @@ from edgeinfer.rope import yarn_growth
 
 _UNSCALED = ("default", "mrope", "xdrope", "dynamic")  # dynamic: beyond the model's context only
 _BASES = ("rope_theta", "rotary_emb_base", "rotary_base")
-_SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct")
+_SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction")
 
 
 def parameters(config: Config) -> Config:

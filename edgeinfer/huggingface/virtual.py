@@ -22,6 +22,11 @@ from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models import huggingface
 
 _TOWER = re.compile(r"(?:model\.)?language_model\.(?:model\.)?(?P<rest>.*)")
+_NEWER = {
+    "LayerNorm.gamma": "LayerNorm.weight",
+    "LayerNorm.beta": "LayerNorm.bias",
+}  # as BERT's first folders have
+_OLDER = re.compile(rf"\b(?:{'|'.join(map(re.escape, _NEWER))})$")
 _OTHERS = re.compile(
     r"(?:model\.)?(?:visual|vit|mlp_AR|vision\w*|audio\w*|multi_modal\w*|embed_vision|embed_audio)\..*"
 )
@@ -106,11 +111,12 @@ def _text_config(config: dict[str, Any]) -> dict[str, Any]:
 
 def _text_tensors(folder: Folder, prefix: str) -> dict[str, Stored]:
     """The tensors of the text part, by the names they have where a model is nothing else, with the family's prefix."""
+    tensors = {_OLDER.sub(lambda match: _NEWER[match[0]], name): stored for name, stored in folder.tensors.items()}
     if "text_config" not in (folder.config or {}) and "vision_config" not in (folder.config or {}):
-        lost = not any(name.startswith(prefix) for name in folder.tensors)
-        return {f"{prefix}{name}" if lost else name: stored for name, stored in folder.tensors.items()}
+        lost = not any(name.startswith(prefix) for name in tensors)
+        return {f"{prefix}{name}" if lost else name: stored for name, stored in tensors.items()}
     found = {}
-    for name, stored in folder.tensors.items():
+    for name, stored in tensors.items():
         if match := _TOWER.fullmatch(name):
             rest = match["rest"]
             found[rest if rest.startswith("lm_head.") else f"model.{rest}"] = stored

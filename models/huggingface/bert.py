@@ -68,10 +68,16 @@ def write(w: Writer) -> None:
 def classifier(w: Writer, body: str) -> None:
     """A dense layer and a score of what it gives; without a score the dense layer, BERT's pooler, is left out."""
     dense = {"pre_classifier": "relu", "classifier.dense": "tanh", f"{body}pooler.dense": "tanh"}
-    w.ignore(*(f"{source}.{ending}" for source in (*dense, *GUESSING) for ending in ("weight", "bias")))
+    ignore_heads(w, body)
     score = "classifier.out_proj" if w.has("classifier.out_proj.weight") else "classifier"
     if w.has(f"{score}.weight"):
         usual.score(w, score)
         source = next((source for source in dense if w.has(f"{source}.weight")), "")
         w.copy({"cls.output": score, "cls": source})
         w.key("classifier.activation", dense.get(source, "tanh"))
+
+
+def ignore_heads(w: Writer, body: str) -> None:
+    """Also those of Jina's."""
+    sources = (f"{body}pooler.dense", "pre_classifier", "classifier.dense", *GUESSING)
+    w.ignore(*(f"{source}.{ending}" for source in sources for ending in ("weight", "bias")))

@@ -22,7 +22,8 @@ POOLINGS = {"mean": 1, "cls": 2}
 
 
 def write(w: Writer) -> None:
-    usual.expect_activation(w, "gelu")
+    usual.expect_activation(w, "gelu", "silu")
+    w.key("hidden_activation", w.config.text("hidden_activation", default="gelu"))
     usual.sizes(w, "layer")
     usual.both_ways(w)
     w.key("attention.sliding_window", w.config.integer("local_attention", default=128))

@@ -73,7 +73,8 @@ def test_what_is_converted_is_what_ran(name, tmp_path):
 
 def test_every_class_has_a_golden_case():
     stated = {golden.load(name)[0]["architectures"][0] for name in [*golden.names(), *golden.encoders()]}
-    assert stated == set(huggingface.classes())
+    twins = {"JinaBertModel", "JinaBertForMaskedLM"}  # of which transformers has none: in test_twins.py
+    assert stated == set(huggingface.classes()) - twins
 
 
 def test_golden_files_would_show_a_wrong_tensor(tmp_path):

@@ -96,3 +96,31 @@ def test_older_hunyuan_vl_has_another_name_for_its_rope(tmp_path):
     golden.write_folder(tmp_path, config, shapes)
     with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
         assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_bert_s_first_folders_have_gamma_and_beta(tmp_path):
+    config, shapes, rows = golden.load("encoders/bert")
+    golden.write_folder(tmp_path, config, shapes)
+    older = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    tensors = {}
+    for name, shape in shapes.items():
+        stem, _, ending = name.rpartition("LayerNorm.")
+        tensors[stem + older[f"LayerNorm.{ending}"] if stem else name] = golden.weights(name, shape)
+    assert sum(name.endswith("gamma") for name in tensors) == 5
+    golden.write_safetensors(tmp_path / "model.safetensors", tensors)
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        found = llm.embed([golden.IDS], "cls", normalize=False)[0]
+    assert np.abs(found - rows[0]).max() < 1e-3 * rows.std()
+
+
+def test_older_nomic_has_other_names_for_its_numbers(tmp_path):
+    config, shapes, rows = golden.load("encoders/nomic_bert")
+    numbers = {"hidden_size": "n_embd", "num_attention_heads": "n_head", "intermediate_size": "n_inner"}
+    numbers |= {"num_hidden_layers": "n_layer", "layer_norm_eps": "layer_norm_epsilon"}
+    older = {numbers[name]: config[name] for name in numbers} | {"n_positions": 64, "activation_function": "swiglu"}
+    older |= {"rotary_emb_base": config["rope_parameters"]["rope_theta"], "rotary_emb_fraction": 1.0}
+    older |= {name: config[name] for name in ("architectures", "vocab_size", "type_vocab_size")}
+    golden.write_folder(tmp_path, older, shapes)
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        found = llm.embed([golden.IDS], "cls", normalize=False)[0]
+    assert np.abs(found - rows[0]).max() < 1e-3 * rows.std()
