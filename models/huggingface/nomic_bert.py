@@ -1,5 +1,5 @@
-"""Nomic Embed v1 to v2: names of its own.  v2 has experts, and another name in GGUF; all their matrices of a kind are in
-one, that of ffn_down transposed."""
+"""Nomic Embed v1 to v2: names of its own.  v2 has experts and another name in GGUF; all experts' matrices of a kind are
+in one, that of ffn_down transposed."""
 
 import warnings
 
@@ -35,6 +35,8 @@ def write(w: Writer) -> None:
     usual.expect_activation(w, *(("gelu",) if count else ("silu", "swiglu")))
     usual.sizes(w, "layer")
     usual.epsilon(w, "layer", EPSILON)
+    context = w.config.integer("n_positions", "max_position_embeddings", default=2048, least=1)
+    w.key("context_length", min(context, w.config.integer("max_trained_positions", default=context, least=1)))
     usual.both_ways(w)
     rope.write(w, usual.head_dim(w))
     w.copy(MODEL)

@@ -1,4 +1,4 @@
-"""Folders of which transformers has no class: the names of their authors' own code, and vectors as of `tests.models`."""
+"""Folders of which transformers has no class: names of their authors' own code, vectors as of `tests.models`."""
 
 import numpy as np
 import pytest
