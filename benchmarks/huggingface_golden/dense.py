@@ -21,7 +21,7 @@ LONG = {
 GPT2 = {**OWN, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64}
 
 CASES: Cases = {
-    "bitnet": ("BitNetForCausalLM", {"hidden_act": "silu"}),
+    "bitnet": ("BitNetForCausalLM", {"hidden_act": "silu", "tie_word_embeddings": True}),
     "internlm3": ("internlm3", {"head_dim": 16, "qkv_bias": True, "bias": True}),
     "llama": ("LlamaForCausalLM", {"rope_parameters": LLAMA3}),
     "llama-bias-linear": (

@@ -5,7 +5,7 @@ from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import granite, granitemoe
 
-ARCH = "granite-swa"
+ARCH = "granite_swa"
 CLASSES = ("GraniteSWAForCausalLM", "GraniteMoeSWAForCausalLM")
 
 

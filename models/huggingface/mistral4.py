@@ -11,6 +11,8 @@ CLASSES = ("Mistral4ForCausalLM",)
 def write(w: Writer) -> None:
     deepseek2.write(w)
     w.key("expert_gating_func", 1)
-    growth = rope.parameters(w.config).number("llama_4_scaling_beta", default=0.0)
+    scaling = rope.parameters(w.config)
+    growth = scaling.number("llama_4_scaling_beta", default=0.0)
     if growth:
         w.key("attention.temperature_scale", growth)
+        w.key("attention.temperature_length", scaling.integer("original_max_position_embeddings", least=1))
