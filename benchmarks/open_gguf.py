@@ -20,7 +20,7 @@ def open_only(path: str) -> None:
 
 def ours(path: str) -> list[bytes]:
     with edgeinfer.formats.gguf.open(path) as file:
-        return file.strings(_KEY)
+        return list(file.strings(_KEY))
 
 
 def theirs(path: str) -> list[bytes]:

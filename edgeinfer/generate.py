@@ -172,7 +172,7 @@ class _Run:
 
     def _heal(self) -> tuple[int, bytes] | None:
         """Has the end of the prompt spelt; the token that goes beyond it and those bytes of it, if one does."""
-        respelling = Respelling(self._tokenizer, self._request.dropped)
+        respelling = Respelling(self._tokenizer.texts, self._request.dropped)
         while (allowed := respelling.allowed()) is not None:
             id = self._sampler.pick(self._logits[0], allowed)
             if beyond := respelling.advance(id):

@@ -213,7 +213,7 @@ class LLM:
         ids = prompts.from_prompt(self.tokenizer, prompt)
         self._check_fits(ids, self.n_ctx - 1)
         healed = token_healing and isinstance(prompt, (str, bytes))
-        kept = back_up(self.tokenizer, ids) if healed else len(ids)
+        kept = back_up(self.tokenizer.texts, ids) if healed else len(ids)
         settings = self._settings(max_tokens, stop, seed, ignore_eos, sampling)
         request = Request(ids[:kept], **settings, dropped=tuple(ids[kept:]), reuse=seed is None)
         return stream(self._engine, self.tokenizer, request)

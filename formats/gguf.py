@@ -19,6 +19,7 @@ from edgeinfer.formats.gguf_shards import check_end, shard_paths
 from edgeinfer.formats.gguf_tensors import Tensor, read_tensors
 from edgeinfer.formats.magic import MAGIC, describe
 from edgeinfer.formats.mapped import Mapped, Source
+from edgeinfer.formats.strings import Strings
 
 __all__ = ["REQUIRED", "GgufFile", "Tensor", "open", "read"]
 
@@ -92,25 +93,17 @@ class GgufFile:
         return self._metadata.numbers(value)
 
     @overload
-    def strings(self, key: str) -> list[bytes]: ...
+    def strings(self, key: str) -> Strings: ...
     @overload
-    def strings(self, key: str, default: _Default) -> list[bytes] | _Default: ...
+    def strings(self, key: str, default: _Default) -> Strings | _Default: ...
     def strings(self, key: str, default: Any = REQUIRED) -> Any:
-        """The strings of the array `key`, as bytes.  Errors as of `get`."""
+        """The strings of the array `key`, as bytes, copied.  Errors as of `get`."""
         value = self._value(key, "an array of str", default)
         if value is None:
             return default
         if value.fields is None:
             raise self._wrong_kind(key, value, "an array of str")
         return self._metadata.strings(value)
-
-    def joined(self, key: str, separator: int) -> np.ndarray:
-        """uint8 [bytes]: the strings of the array `key` as one text, the separating byte before each.  Errors as of
-        `get`.  Quicker than `strings`."""
-        value = self._value(key, "an array of str", REQUIRED)
-        if value is None or value.fields is None:
-            raise self._wrong_kind(key, value, "an array of str")
-        return self._metadata.joined(value, separator)
 
     def count(self, key: str, kind: _Number | type[str], default: int = REQUIRED) -> int:
         """How many values the array `key` has, without decoding any.  Errors as of `get`."""

@@ -11,6 +11,7 @@ from edgeinfer.errors import FormatError, RequestError
 from edgeinfer.formats.cursor import Cursor, shown
 from edgeinfer.formats.gguf_strings import string_fields
 from edgeinfer.formats.mapped import Source
+from edgeinfer.formats.strings import Strings
 
 _MAX_PAIRS = 1 << 16
 _MAX_STRINGS = 1 << 22  # in all string arrays together; the largest vocabularies have 2**18 tokens and as many merges
@@ -90,26 +91,10 @@ class Metadata(Mapping[str, object]):
         numbers = self._file.view(value.position, value.size).view(value.dtype)
         return numbers != 0 if value.kind is bool else numbers
 
-    def strings(self, value: Value) -> list[bytes]:
-        """The strings of a string array."""
+    def strings(self, value: Value) -> Strings:
+        """The strings of a string array, copied."""
         assert value.fields is not None
-        strings = self.joined(value, 0).tobytes().split(b"\0")[1:]
-        if len(strings) == value.count:
-            return strings
-        raw = self._bytes(value)  # a string holds a zero
-        ends = (value.fields - value.position).tolist()
-        return [raw[start + 8 : end] for start, end in zip(ends, ends[1:], strict=False)]
-
-    def joined(self, value: Value, separator: int) -> np.ndarray:
-        """uint8 [bytes]: the strings of a string array with a separating byte before each, without a step for each."""
-        assert value.fields is not None
-        raw = self._file.view(value.position, value.size).copy()
-        lengths = value.fields[:-1] - value.position  # where the length of each string is, in 8 bytes
-        raw[lengths] = separator
-        keep = np.ones(len(raw), bool)
-        for place in range(1, 8):
-            keep[lengths + place] = False
-        return raw[keep]
+        return Strings(self._file.view(value.position, value.size), value.fields - value.position)
 
     def _bytes(self, value: Value) -> bytes:
         return self._file.view(value.position, value.size).tobytes()

@@ -7,16 +7,17 @@ from edgeinfer.healing import Respelling, back_up
 
 
 class Tokens:
-    """A tokenizer of the given tokens; those like <x> are control tokens.  `made` counts how often its texts were."""
+    """Texts of the given tokens; those like <x> are control tokens."""
 
     def __init__(self, *tokens: str | bytes) -> None:
         self.tokens = [token.encode() if isinstance(token, str) else token for token in tokens]
-        self.made = 0
 
-    @property
-    def text_bytes(self) -> list[bytes]:
-        self.made += 1
-        return [b"" if token[:1] == b"<" and token[-1:] == b">" and token[1:-1] else token for token in self.tokens]
+    def __getitem__(self, id: int) -> bytes:
+        token = self.tokens[id]
+        return b"" if token[:1] == b"<" and token[-1:] == b">" and token[1:-1] else token
+
+    def beginning_with(self, text: bytes) -> np.ndarray:
+        return np.array([id for id in range(len(self.tokens)) if self[id].startswith(text)], np.int64)
 
     def ids(self, *tokens: str) -> list[int]:
         return [self.tokens.index(token.encode()) for token in tokens]
@@ -112,13 +113,6 @@ def test_what_goes_beyond_the_end(token: str, beyond: bytes) -> None:
     respelling = Respelling(WEEK, WEEK.ids(" Wed", "nes"))
     assert respelling.advance(WEEK.ids(token)[0]) == beyond
     assert respelling.allowed() is None
-
-
-def test_the_index_is_made_once_for_each_tokenizer() -> None:
-    tokens = bytes_and("ab", "abc")
-    assert tokens.dropped("x", "ab") == ["ab"]
-    made = tokens.made
-    assert tokens.dropped("x", "ab") == ["ab"] and tokens.made == made + 1
 
 
 def test_random_walks_always_spell_the_prompt() -> None:

@@ -3,7 +3,6 @@
 Source: https://github.com/openai/gpt-2/blob/master/src/encoder.py."""
 
 import contextlib
-import functools
 import gc
 import re
 from collections.abc import Iterator
@@ -13,9 +12,11 @@ from tokenizers import Regex, Tokenizer, pre_tokenizers
 from tokenizers.models import BPE
 
 from edgeinfer.formats.gguf import GgufFile
-from edgeinfer.tokenizer.byte_alphabet import CHARACTERS, from_alphabet
+from edgeinfer.formats.strings import Strings
+from edgeinfer.tokenizer.byte_alphabet import CHARACTERS, ByteAlphabet
 from edgeinfer.tokenizer.parts import ForText
 from edgeinfer.tokenizer.pretokenizers import PreTokenizer
+from edgeinfer.tokenizer.texts import Alphabet
 from edgeinfer.tokenizer.utf8 import repaired
 from edgeinfer.tokenizer.vocabulary import Vocabulary
 
@@ -28,6 +29,7 @@ class Bpe:
     """Turns text without special tokens into ids."""
 
     space_prefix = False
+    alphabet: Alphabet = ByteAlphabet()
 
     def __init__(self, file: GgufFile, vocabulary: Vocabulary, pre: PreTokenizer) -> None:
         self.add_bos, self.drops_blanks = pre.add_bos, pre.drops_blanks
@@ -47,9 +49,6 @@ class Bpe:
                 return self._known(self._encode_bytes(raw))
             text = repaired(raw)
         return self._known(self._encode(text))
-
-    def piece_bytes(self, piece: bytes) -> bytes:
-        return from_alphabet(piece.decode("utf-8", "surrogateescape"))
 
     def _encode(self, text: str) -> list[int]:
         tokenizer = Tokenizer(self._mergers.model(self._words_of(text)))
@@ -78,25 +77,20 @@ def mergers(file: GgufFile, vocabulary: Vocabulary, **options: bool) -> ForText[
     """What merges the characters of words by the file's pairs; characters without a piece get the number of pieces.
 
     Pairs of which a part or the result is no piece lead to none: they are left out."""
-    lines = _lines(file)
-
-    @functools.lru_cache(maxsize=1)
-    def ranks() -> dict[bytes, int]:
-        pairs = lines.tobytes().split(b"\0")[1:]
-        return dict(zip(pairs, range(len(pairs)), strict=True))
+    merges = file.strings("tokenizer.ggml.merges")
 
     def of_parts(parts: set[str]) -> BPE:
-        ids = vocabulary.ids
-        pieces = {part: ids[raw] for part in parts if (raw := part.encode()) in ids}
+        pieces = {raw.decode(): id for raw, id in vocabulary.pieces.find(map(str.encode, parts)).items()}
         halves = [(piece[:cut], piece[cut:]) for piece in pieces for cut in range(1, len(piece))]
         known = [(left, right) for left, right in halves if left in pieces and right in pieces]
-        ranked = [(ranks()[raw], pair) for pair in known if (raw := " ".join(pair).encode()) in ranks()]
+        lines = {" ".join(pair).encode(): pair for pair in known}
+        ranks = merges.find(filter(_is_pair, lines))
+        ranked = [lines[line] for line in sorted(ranks, key=ranks.__getitem__)]
         pieces[_UNKNOWN] = len(vocabulary.pieces)
-        return BPE(pieces, [pair for _, pair in sorted(ranked)], unk_token=_UNKNOWN, **options)
+        return BPE(pieces, ranked, unk_token=_UNKNOWN, **options)
 
     def of_all() -> BPE:
-        ranks.cache_clear()
-        return _whole(vocabulary, lines, **options)
+        return _whole(vocabulary, _lines(merges), **options)
 
     return ForText(vocabulary.longest, len(vocabulary.pieces), of_parts, of_all)
 
@@ -132,14 +126,18 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _lines(file: GgufFile) -> np.ndarray:
-    """uint8: a zero and two texts with a blank between them for each of the merges.  Others are left out."""
-    text = file.joined("tokenizer.ggml.merges", 0)
+def _is_pair(line: bytes) -> bool:
+    """Whether it is two texts with a blank between them."""
+    return line.count(b" ") == 1 and b"\0" not in line
+
+
+def _lines(merges: Strings) -> np.ndarray:
+    """uint8: a zero and then the line, for each of the merges that is a pair."""
+    text = merges.joined(0)
     marks = np.flatnonzero((text == 0) | (text == _BLANK))
     if (text[marks[::2]] == 0).all() and (text[marks[1::2]] == _BLANK).all() and len(marks) % 2 == 0:
         return text
-    lines = [line for line in file.strings("tokenizer.ggml.merges") if line.count(b" ") == 1 and b"\0" not in line]
-    return np.frombuffer(b"\0".join([b"", *lines]), np.uint8)
+    return np.frombuffer(b"\0".join([b"", *filter(_is_pair, merges)]), np.uint8)
 
 
 def _pairs(lines: np.ndarray) -> tuple[list[tuple[str, str]], int]:

@@ -6,6 +6,7 @@ import re
 
 from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.tokenizer.bpe import mergers
+from edgeinfer.tokenizer.texts import Alphabet, Blanks, Plain, Search
 from edgeinfer.tokenizer.utf8 import repaired
 from edgeinfer.tokenizer.vocabulary import BLANK, Vocabulary, byte_ids
 
@@ -19,11 +20,13 @@ class LineBpe:
     space_prefix = False
     add_bos = False
     drops_blanks = False
+    alphabet: Alphabet = Blanks()
 
     def __init__(self, file: GgufFile, vocabulary: Vocabulary) -> None:
         self._bytes = byte_ids(vocabulary)
         self._unknown = len(vocabulary.pieces)
-        self._breaks = {piece.decode(): id for piece, id in vocabulary.ids.items() if not piece.strip(b"\n")}
+        begin = Search(vocabulary.pieces, Plain()).beginning_with(b"\n").tolist()
+        self._breaks = {piece.decode(): id for id in begin if not (piece := vocabulary.pieces[id]).strip(b"\n")}
         self._mergers = mergers(file, vocabulary)
 
     def encode(self, raw: bytes, exact: bool) -> list[int]:
@@ -34,9 +37,6 @@ class LineBpe:
         for place, part in enumerate(_BROKEN.split(text)):  # broken bytes have the odd places
             ids += self._byte_pieces(part.encode("utf-8", "surrogateescape")) if place % 2 else self._encode(part)
         return ids
-
-    def piece_bytes(self, piece: bytes) -> bytes:
-        return piece.replace(BLANK, b" ")
 
     def _encode(self, text: str) -> list[int]:
         """A row of line breaks is one token where there is one: not all files have the pairs that make it."""

@@ -6,22 +6,21 @@ import importlib
 from typing import Protocol
 
 from edgeinfer.formats.gguf import GgufFile
+from edgeinfer.tokenizer.texts import Alphabet
 from edgeinfer.tokenizer.vocabulary import Vocabulary
 
 
 class Model(Protocol):
     """`space_prefix`: a blank goes before each text.  `add_bos`: what holds where the file does not say.
-    `drops_blanks`: see `pretokenizers.PreTokenizer`."""
+    `drops_blanks`: see `pretokenizers.PreTokenizer`.  `alphabet`: how normal pieces are spelt."""
 
     space_prefix: bool
     add_bos: bool
     drops_blanks: bool
+    alphabet: Alphabet
 
     def encode(self, raw: bytes, exact: bool) -> list[int]:
         """Ids of `raw`, a whole text or what lies between special tokens; broken UTF-8 keeps its bytes if `exact`."""
-
-    def piece_bytes(self, piece: bytes) -> bytes:
-        """What a normal piece stands for."""
 
 
 _CLASSES = {

@@ -9,11 +9,27 @@ from collections import defaultdict
 import numpy as np
 
 from edgeinfer.formats.gguf import GgufFile
+from edgeinfer.tokenizer.texts import Alphabet, At, Plain
 from edgeinfer.tokenizer.vocabulary import PieceType, Vocabulary
 
 _ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
+_LONGEST = 4  # bytes of an escape
 _LETTERS = {b"t": b"\t", b"n": b"\n", b"r": b"\r"}
 _HEAD = 2  # bytes that tell which lengths are worth trying
+
+
+class Escapes:
+    """What follows a backslash."""
+
+    def read(self, piece: bytes) -> bytes:
+        return _ESCAPE.sub(_meant, piece)
+
+    def at(self, data: np.ndarray, places: np.ndarray, ends: np.ndarray) -> At:
+        found, sizes = Plain().at(data, places, ends)
+        for number in np.flatnonzero(found == ord("\\")).tolist():
+            if escape := _ESCAPE.match(data[places[number] : ends[number]][:_LONGEST].tobytes()):
+                found[number], sizes[number] = _meant(escape)[0], escape.end()
+        return found, sizes
 
 
 class Rwkv:
@@ -22,10 +38,11 @@ class Rwkv:
     space_prefix = False
     add_bos = False
     drops_blanks = False
+    alphabet: Alphabet = Escapes()
 
     def __init__(self, file: GgufFile, vocabulary: Vocabulary) -> None:
         normal = np.flatnonzero(vocabulary.types == PieceType.NORMAL).tolist()
-        self._ids = {self.piece_bytes(vocabulary.pieces[id]): id for id in normal}
+        self._ids = {self.alphabet.read(vocabulary.pieces[id]): id for id in normal}
         self._ids.pop(b"", None)
         lengths = defaultdict(set)
         for text in self._ids:
@@ -47,9 +64,6 @@ class Rwkv:
                 ids += self._unknown
             start += length
         return ids
-
-    def piece_bytes(self, piece: bytes) -> bytes:
-        return _ESCAPE.sub(_meant, piece)
 
 
 def _meant(escape: re.Match[bytes]) -> bytes:

@@ -36,7 +36,7 @@ class SpecialTokens:
     def __init__(self, vocabulary: Vocabulary) -> None:
         kinds = (PieceType.CONTROL, PieceType.USER_DEFINED, PieceType.UNKNOWN)
         special = np.flatnonzero(np.isin(vocabulary.types, kinds)).tolist()
-        pieces = {vocabulary.pieces[id]: id for id in special if vocabulary.pieces[id]}
+        pieces = {piece: id for id in special if (piece := vocabulary.pieces[id])}
         self.ids: Mapping[bytes, int] = {piece: pieces[piece] for piece in sorted(pieces, key=len, reverse=True)}
         users = np.flatnonzero(vocabulary.types == PieceType.USER_DEFINED).tolist()
         self._always = frozenset(vocabulary.pieces[id] for id in users)

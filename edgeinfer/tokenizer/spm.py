@@ -7,6 +7,7 @@ import numpy as np
 from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.tokenizer.parts import ForText
 from edgeinfer.tokenizer.sentencepiece_model import BPE, Normalizer, make_processor, scores
+from edgeinfer.tokenizer.texts import Alphabet, Blanks
 from edgeinfer.tokenizer.utf8 import text_runs
 from edgeinfer.tokenizer.vocabulary import BLANK, Vocabulary, byte_ids
 
@@ -16,6 +17,7 @@ class Spm:
 
     add_bos = True
     drops_blanks = False
+    alphabet: Alphabet = Blanks()
 
     def __init__(self, file: GgufFile, vocabulary: Vocabulary) -> None:
         self._bytes = byte_ids(vocabulary)
@@ -37,9 +39,6 @@ class Spm:
                 ids += [id for byte in run if (id := self._bytes[byte]) is not None]
         return ids if self._unknown not in ids else [id for id in ids if id != self._unknown]
 
-    def piece_bytes(self, piece: bytes) -> bytes:
-        return piece.replace(BLANK, b" ")
-
 
 class Merger:
     """The library's processor of the pieces `ids`, which rise; the number of all pieces stands for what has none."""
@@ -58,8 +57,8 @@ def _mergers(file: GgufFile, vocabulary: Vocabulary, byte_pieces: list[int]) -> 
     own = scores(file, len(vocabulary.pieces))
 
     def of_parts(parts: set[str]) -> Merger:
-        found = {vocabulary.ids[raw] for part in parts if (raw := part.encode()) in vocabulary.ids and b"\0" not in raw}
-        return Merger(vocabulary, np.array(sorted(found.union(byte_pieces)), np.int64), own, byte_pieces)
+        found = vocabulary.pieces.find(raw for part in parts if b"\0" not in (raw := part.encode()))
+        return Merger(vocabulary, np.array(sorted({*found.values(), *byte_pieces}), np.int64), own, byte_pieces)
 
     def of_all() -> Merger:
         return Merger(vocabulary, np.arange(len(vocabulary.pieces)), own, byte_pieces)

@@ -1,6 +1,5 @@
 """The tokenizer of a GGUF file: text to ids and ids to bytes, from the file's metadata alone."""
 
-import functools
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,29 +11,29 @@ from edgeinfer.formats import gguf
 from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.tokenizer.models import Model, make_model
 from edgeinfer.tokenizer.special import SpecialTokens, merged
+from edgeinfer.tokenizer.texts import Texts
 from edgeinfer.tokenizer.utf8 import as_bytes
 from edgeinfer.tokenizer.vocabulary import PieceType, read_vocabulary
 
 _FALCON_BOS = 11  # taken by llama.cpp where a vocabulary of bytes wants a BOS and the file names none
-_NORMAL = int(PieceType.NORMAL)
-_BYTE_PIECE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 
 
 class Tokenizer:
     """Made by `from_gguf`; may be used from several threads.
 
-    `pieces` are the tokens as the file spells them, `special_tokens` the texts, longest first, of the control and
-    user-defined ones.  `eog_ids` are the ids that end a generation; `bos_id` and `eos_id` may be None."""
+    `pieces` are the tokens as the file spells them, `texts` what each adds to a text, `special_tokens` the texts,
+    longest first, of the control and user-defined ones.  `eog_ids` are the ids that end a generation; `bos_id` and
+    `eos_id` may be None."""
 
     def __init__(self, file: GgufFile, pre: str | None = None) -> None:
         with file.naming():
             vocabulary = read_vocabulary(file)
             self._model: Model = make_model(file, vocabulary, pre)
         self._special = SpecialTokens(vocabulary)
-        self._types = vocabulary.types.tobytes()
-        self._odd = np.flatnonzero(vocabulary.types != PieceType.NORMAL).tolist()
-        self._controls = frozenset(id for id in self._odd if self._types[id] in (PieceType.CONTROL, PieceType.UNKNOWN))
+        controls = np.isin(vocabulary.types, (PieceType.CONTROL, PieceType.UNKNOWN))
+        self._controls = frozenset(np.flatnonzero(controls).tolist())
         self.pieces = vocabulary.pieces
+        self.texts = Texts(vocabulary.pieces, vocabulary.types, self._model.alphabet)
         self.n_vocab = len(vocabulary.pieces)
         self.bos_id, self.eos_id, self.eog_ids = vocabulary.bos_id, vocabulary.eos_id, vocabulary.eog_ids
         self.add_bos = self._model.add_bos if vocabulary.add_bos is None else vocabulary.add_bos
@@ -84,11 +83,12 @@ class Tokenizer:
 
         Without the blank that the vocabulary puts before a text.  Control tokens are left out, or spelt out if
         `special`; then the text is as llama.cpp shows it: with some vocabularies it drops blanks before some signs."""
-        ids = list(ids)
-        if not special:
-            ids = [id for id in ids if not self.is_control(id)]
-        raw = b"".join(map(self.token_bytes, ids))
-        if self._model.space_prefix and ids and self.token_bytes(ids[0]).startswith(b" "):
+        if special:
+            parts = list(map(self.token_bytes, ids))
+        else:
+            parts = [self.texts[id] for id in ids if not self.is_control(id)]
+        raw = b"".join(parts)
+        if self._model.space_prefix and parts and parts[0].startswith(b" "):
             raw = raw[1:]
         return _without_blanks(raw) if special and self._model.drops_blanks else raw
 
@@ -100,24 +100,7 @@ class Tokenizer:
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes of one token; a control token's are its spelling.  RequestError if `id` is not in 0..n_vocab-1."""
-        if self.is_control(id):
-            return self.pieces[id]
-        piece, kind = self.pieces[id], self._types[id]
-        if kind == _NORMAL:
-            return self._model.piece_bytes(piece)
-        if kind == PieceType.UNUSED:
-            return b""
-        match = _BYTE_PIECE.fullmatch(piece) if kind == PieceType.BYTE else None
-        return bytes.fromhex(match[1].decode()) if match else piece
-
-    @functools.cached_property
-    def text_bytes(self) -> list[bytes]:
-        """The bytes that each token adds to a text, by its id: none for control tokens.  Made at first use, all at
-        once."""
-        texts = list(map(self._model.piece_bytes, self.pieces))
-        for id in self._odd:
-            texts[id] = b"" if id in self._controls else self.token_bytes(id)
-        return texts
+        return self.pieces[id] if self.is_control(id) else self.texts[id]
 
 
 def _without_blanks(raw: bytes) -> bytes:

@@ -7,7 +7,8 @@ import numpy as np
 from edgeinfer.errors import FormatError
 from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.tokenizer.sentencepiece_model import UNIGRAM, Normalizer, make_processor, scores
-from edgeinfer.tokenizer.vocabulary import BLANK, Vocabulary
+from edgeinfer.tokenizer.texts import Alphabet, Blanks
+from edgeinfer.tokenizer.vocabulary import Vocabulary
 
 
 class Unigram:
@@ -15,6 +16,7 @@ class Unigram:
 
     add_bos = False
     drops_blanks = False
+    alphabet: Alphabet = Blanks()
 
     def __init__(self, file: GgufFile, vocabulary: Vocabulary) -> None:
         self.space_prefix = vocabulary.add_space_prefix is not False
@@ -25,7 +27,7 @@ class Unigram:
         )
         self._own_unknown = len(vocabulary.pieces)
         own = scores(file, self._own_unknown)
-        self._processor = make_processor(vocabulary.pieces, own, vocabulary.types, UNIGRAM, normalizer)
+        self._processor = make_processor(list(vocabulary.pieces), own, vocabulary.types, UNIGRAM, normalizer)
         self._unknown = [] if vocabulary.unknown_id is None else [vocabulary.unknown_id]
 
     def encode(self, raw: bytes, exact: bool) -> list[int]:
@@ -34,9 +36,6 @@ class Unigram:
         if self._own_unknown not in ids:
             return ids
         return [new for id in ids for new in (self._unknown if id == self._own_unknown else [id])]
-
-    def piece_bytes(self, piece: bytes) -> bytes:
-        return piece.replace(BLANK, b" ")
 
 
 def _charsmap(file: GgufFile) -> bytes:

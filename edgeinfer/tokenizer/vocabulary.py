@@ -3,9 +3,7 @@
 Source: the keys tokenizer.ggml.* of https://github.com/ggml-org/ggml/blob/master/docs/gguf.md."""
 
 import enum
-import functools
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +11,7 @@ import numpy as np
 from edgeinfer.errors import FormatError, UnsupportedError
 from edgeinfer.formats.cursor import shown
 from edgeinfer.formats.gguf import GgufFile
+from edgeinfer.formats.strings import Strings
 from edgeinfer.tokenizer.well_known import END_TEXTS, FILL_TEXTS
 
 MODELS = ("bert", "gemma4", "gpt2", "llama", "rwkv", "t5")
@@ -48,7 +47,7 @@ class Vocabulary:
     `swallows_blanks`: special tokens swallow the blanks behind them."""
 
     model: str
-    pieces: list[bytes]
+    pieces: Strings
     longest: int  # bytes of a piece
     types: np.ndarray  # uint8[vocab], of PieceType
     bos_id: int | None
@@ -60,11 +59,6 @@ class Vocabulary:
     add_space_prefix: bool | None
     swallows_blanks: bool
 
-    @functools.cached_property
-    def ids(self) -> dict[bytes, int]:
-        """The last id of each piece."""
-        return dict(zip(self.pieces, range(len(self.pieces)), strict=True))
-
 
 def read_vocabulary(file: GgufFile) -> Vocabulary:
     """FormatError if the vocabulary is missing or malformed, UnsupportedError if it is of another model than MODELS."""
@@ -72,9 +66,9 @@ def read_vocabulary(file: GgufFile) -> Vocabulary:
     if model not in MODELS:
         raise UnsupportedError(f"tokenizer model {shown(model)}; there are {', '.join(MODELS)}")
     pieces = file.strings("tokenizer.ggml.tokens")
-    if not pieces:
+    if not len(pieces):
         raise FormatError("tokenizer.ggml.tokens is empty")
-    if (longest := max(map(len, pieces))) > _MAX_PIECE:
+    if (longest := pieces.longest) > _MAX_PIECE:
         raise FormatError(f"tokenizer.ggml.tokens has a token of {longest} bytes, more than {_MAX_PIECE}")
     types = _types(file, len(pieces))
     special = {role: _special_id(file, model, role, len(pieces)) for role in _KEYS}
@@ -99,16 +93,10 @@ def read_vocabulary(file: GgufFile) -> Vocabulary:
     )
 
 
-def find_ids(pieces: list[bytes], texts: Iterable[bytes]) -> dict[bytes, int]:
-    """The last id of each of the texts that is a piece: quicker than to make a dict of all pieces."""
-    wanted = frozenset(texts)
-    return {piece: id for id, piece in enumerate(pieces) if piece in wanted}
-
-
 def byte_ids(vocabulary: Vocabulary) -> list[int | None]:
     """For each byte the id of its piece <0xXX>."""
     texts = [b"<0x%02X>" % byte for byte in range(256)]
-    ids = find_ids(vocabulary.pieces, texts)
+    ids = vocabulary.pieces.find(texts)
     return [ids.get(text) for text in texts]
 
 
@@ -141,11 +129,11 @@ def _id_of_key(file: GgufFile, name: str, count: int) -> int | None:
     return found
 
 
-def _end_of_generation(pieces: list[bytes], types: np.ndarray) -> set[int]:
+def _end_of_generation(pieces: Strings, types: np.ndarray) -> set[int]:
     """Ids of pieces that are known to end a turn.
 
     They and the fill-in-the-middle pieces become control tokens in `types`: many files get that wrong."""
-    ids = find_ids(pieces, [*END_TEXTS, *(text for texts, _ in FILL_TEXTS for text in texts)])
+    ids = pieces.find([*END_TEXTS, *(text for texts, _ in FILL_TEXTS for text in texts)])
     ends = {text: ids[text] for text in END_TEXTS if text in ids}
     if {b"<|return|>", b"<|call|>", b"<|end|>"} <= ends.keys():
         del ends[b"<|end|>"]  # in this family of models it only ends a message, and the turn goes on

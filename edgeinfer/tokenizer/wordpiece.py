@@ -7,6 +7,7 @@ Source: https://github.com/google-research/bert/blob/master/tokenization.py."""
 import unicodedata
 
 from edgeinfer.formats.gguf import GgufFile
+from edgeinfer.tokenizer.texts import Alphabet, Blanks
 from edgeinfer.tokenizer.utf8 import repaired
 from edgeinfer.tokenizer.vocabulary import BLANK, Vocabulary
 
@@ -46,9 +47,10 @@ class WordPiece:
     space_prefix = False
     add_bos = True
     drops_blanks = True
+    alphabet: Alphabet = Blanks()
 
     def __init__(self, file: GgufFile, vocabulary: Vocabulary) -> None:
-        self._ids = vocabulary.ids
+        self._ids = dict(zip(vocabulary.pieces, range(len(vocabulary.pieces)), strict=True))
         self._longest = vocabulary.longest
         self._unknown = [] if vocabulary.unknown_id is None else [vocabulary.unknown_id]
         lowers = file.get("tokenizer.ggml.normalizer.lowercase", bool, True)
@@ -59,9 +61,6 @@ class WordPiece:
         return [
             id for word in repaired(raw).translate(self._normal).split() for id in self._word(BLANK + word.encode())
         ]
-
-    def piece_bytes(self, piece: bytes) -> bytes:
-        return piece.replace(BLANK, b" ")
 
     def _word(self, word: bytes) -> list[int]:
         """The ids of a word, or that of an unknown one if any part of it has no piece."""

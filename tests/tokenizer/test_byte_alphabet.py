@@ -2,7 +2,7 @@
 
 from tokenizers import pre_tokenizers
 
-from edgeinfer.tokenizer.byte_alphabet import BYTES, CHARACTERS, from_alphabet
+from edgeinfer.tokenizer.byte_alphabet import BYTES, CHARACTERS, ByteAlphabet
 
 
 def test_known_characters() -> None:
@@ -15,4 +15,4 @@ def test_alphabet_is_that_of_the_library() -> None:
 
 
 def test_characters_outside_stand_for_themselves() -> None:
-    assert from_alphabet("Ġé▁") == b" \xe9" + "▁".encode()
+    assert ByteAlphabet().read("Ġé▁".encode()) == b" \xe9" + "▁".encode()

@@ -61,12 +61,12 @@ def test_ids_outside_the_vocabulary(bpe: Make, id: int) -> None:
             use(id)
 
 
-def test_text_bytes(bpe: Make, spm: Make) -> None:
+def test_texts(bpe: Make, spm: Make) -> None:
     special = [("<|x|>", CONTROL), ("[u]", USER_DEFINED), ("[never]", UNUSED)]
     for tokenizer in (bpe(["a b"], special=special), spm(["▁a"], special=special)):
         ids = range(tokenizer.n_vocab)
         want = [b"" if tokenizer.is_control(id) else tokenizer.token_bytes(id) for id in ids]
-        assert tokenizer.text_bytes == want and tokenizer.text_bytes is tokenizer.text_bytes
+        assert [tokenizer.texts[id] for id in ids] == want
         assert want[-3:] == [b"", b"[u]", b""]
 
 
