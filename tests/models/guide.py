@@ -11,11 +11,13 @@ import os
 import pathlib
 import re
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from edgeinfer import models
 from edgeinfer.formats import gguf
+from edgeinfer.models import huggingface
 from edgeinfer.op import Op
 from edgeinfer.plan import trace
 from tests.models import oracle
@@ -45,6 +47,18 @@ tolerance in one model, gemma4, whose 3.4e-2 are over the 3.0e-2 allowed, as ran
 are, which move its logits by 3.1e-2 to 7.8e-2; rounding only GELU's input or only its output to float16, erf GELU and
 GELU in float64 leave 2.6e-2 to 3.9e-2. The same architecture is held against transformers as well.
 
+"""
+FOLDERS = """
+## Folders of Hugging Face's
+
+Classes, as config.json names them in `architectures`, whose folders run as they are and convert: each is held against
+transformers on a small random model, but Jina v2's and Nomic v2's experts, of which transformers has none, against a
+statement of their maths in torch. Weights are taken as they are, so no quantised ones but GPT-OSS's MXFP4.
+
+"""
+WITHOUT = """The others have no class in transformers but code that comes with the weights, and so nothing a folder could
+be held against: {}. Phi-3.5-MoE is among them for another reason: GGUF's has RMS norms for its layer norms, and
+gives the chosen experts other weights than its authors' router does.
 """
 Test = Callable[[Op], Any]
 NEEDS: dict[str, Test] = {
@@ -115,7 +129,20 @@ def page() -> str:
         results = passed(oracle.check, names), passed(oracle.check_cpu, names)
         rows.append((f"`{name}`", families(name), needs(names), *results, str(lines(name))))
     table = [("file", "what it is", "needs", "passed, reference", "passed, cpu", "lines"), ("---",) * 6, *rows]
-    return HEAD + "".join("| " + " | ".join(row) + " |\n" for row in table)
+    return HEAD + "".join("| " + " | ".join(row) + " |\n" for row in table) + folders()
+
+
+def folders() -> str:
+    """The classes of each architecture's folders, and the architectures without any."""
+    found: dict[str, list[str]] = {}
+    for name, family in huggingface.classes().items():
+        found.setdefault(family.__name__.rpartition(".")[2], []).append(name)
+    lines = [f"- `{name}`: {', '.join(classes)}" for name, classes in found.items()]
+    covered = {*found, *("nomic_bert_moe", "nemotron_h_moe")}  # whose classes are those of the files without _moe
+    without = ", ".join(f"`{name}`" for name in models.names() if name not in covered)
+    wrapped = [textwrap.fill(line, 120, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
+    last = textwrap.fill(WITHOUT.format(without), 120, break_on_hyphens=False)
+    return FOLDERS + "\n".join(wrapped) + f"\n\n{last}\n"
 
 
 if __name__ == "__main__":

@@ -18,6 +18,10 @@ def test_no_architecture_is_longer_than_80_lines():
     assert max(guide.lines(name) for name in models.names()) <= 80
 
 
+def test_every_class_is_listed():
+    assert guide.PAGE.read_text().endswith(guide.folders())
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_features_and_counts_are_those_of_the_kit(shared, row):
     names = [case["name"] for case in guide.cases()[row[0].strip("`")]]
