@@ -56,8 +56,8 @@ transformers on a small random model, but Jina v2's and Nomic v2's experts, of w
 statement of their maths in torch. Weights are taken as they are, so no quantised ones but GPT-OSS's MXFP4.
 
 """
-WITHOUT = """The others have no class in transformers but code that comes with the weights, and so nothing a folder could
-be held against: {}. Phi-3.5-MoE is among them for another reason: GGUF's has RMS norms for its layer norms, and
+WITHOUT = """The others have no class in transformers but code that comes with the weights, and so nothing a folder
+could be held against: {}. Phi-3.5-MoE is among them for another reason: GGUF's has RMS norms for its layer norms, and
 gives the chosen experts other weights than its authors' router does.
 """
 Test = Callable[[Op], Any]
