@@ -1,5 +1,5 @@
-"""Decode on all cores, alone and beside a busy loop: with workers left out (`edgeinfer/pace.py`), with all of them,
-with one; and with chunks of other sizes.  Tokens a second, medians of rounds in alternation.
+"""Decode on all cores, alone and beside a busy loop: as it is, with workers that wait for each other, with one of
+them; and with chunks of other sizes.  Tokens a second, medians of rounds in alternation.
 
 usage: neighbours.py MODEL.gguf [SECONDS of each measurement] [ROUNDS]"""
 
@@ -12,7 +12,6 @@ from edgeinfer import files, machine
 from edgeinfer.backend import Chunk
 from edgeinfer.cpu import CpuBackend
 from edgeinfer.lowering import nodes
-from edgeinfer.pace import Pace
 from edgeinfer.plan import Plan, trace
 
 CONTEXT, PROMPT = 256, [1, 2, 3]
@@ -24,13 +23,6 @@ CHUNKS = {
 }
 
 
-class All(Pace):
-    """Leaves nobody out."""
-
-    def look(self, times: list[tuple[int, int]]) -> None:
-        pass
-
-
 def made(plan: Plan, most: int, least: int, count: int) -> CpuBackend:
     """A backend with chunks of so many kB, at most and at least, and so many for each worker."""
     nodes.CHUNK_BYTES, nodes.LEAST_CHUNK_BYTES, nodes.CHUNKS = most << 10, least << 10, count
@@ -39,8 +31,9 @@ def made(plan: Plan, most: int, least: int, count: int) -> CpuBackend:
     return backend
 
 
-def speed(backend: CpuBackend, pace: Pace, seconds: float) -> float:
-    backend._pace = pace
+def speed(backend: CpuBackend, threads: int, waiting: bool, seconds: float) -> float:
+    backend.use(threads, threads)
+    backend._sums_in_parts = not waiting
     steps, start = 0, time.perf_counter()
     while (passed := time.perf_counter() - start) < seconds:
         if backend.length(0) == CONTEXT:
@@ -60,9 +53,8 @@ def main() -> None:
             found: dict[str, list[float]] = {}
             for _ in range(rounds):
                 for name, backend in backends.items():
-                    paces = {"paced": Pace(cores), "all": All(cores), "one": All(1)}
-                    for kind, pace in paces.items():
-                        found.setdefault(f"{kind}, chunks of {name}", []).append(speed(backend, pace, seconds))
+                    for kind, how in (("all", (cores, False)), ("waiting", (cores, True)), ("one", (1, True))):
+                        found.setdefault(f"{kind}, chunks of {name}", []).append(speed(backend, *how, seconds))
         finally:
             if loop:
                 loop.kill()

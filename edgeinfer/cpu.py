@@ -12,9 +12,8 @@ from edgeinfer.backend import Chunk, Top, check_step, full_step_top, segments, t
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.kvcache import KVCache, Layer
 from edgeinfer.lower import Lowering, resolve
-from edgeinfer.lowering.nodes import Buffer
+from edgeinfer.lowering.nodes import Boards, Buffer
 from edgeinfer.models import catalog
-from edgeinfer.pace import Pace
 from edgeinfer.plan import Plan
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import cpu, layout, pack, record
@@ -57,6 +56,7 @@ class CpuBackend:
         self._step = Step(self.n_batch, n_seq, list(self._cache.groups), plan)
         self._one_row = np.broadcast_to(np.float32(0), (1, plan.width))  # logits of a step that asks for none in full
         self._scratch(n_threads, rows)
+        self._sums_in_parts = not deterministic and not plan.pooling
         if deterministic:
             self._step.set(few=self.n_batch, uniform=1)
         self._assemble(n_threads, () if deterministic else self._end_kernels())
@@ -71,6 +71,10 @@ class CpuBackend:
         self._step.set(scratch=self._scratch_memory.ctypes.data, scratch_bytes=each)
         sizes = [(op.attrs["heads"], op.attrs["value_dim"]) for op in self.plan.ops if op.kind == "attend"]
         self._parts = layout.aligned(max((layout.parts_bytes(*size, self.n_ctx) for size in sizes), default=0))
+        chunks = [int(node.fields["chunk"]) for node in self._lowered.nodes if node.record is record.LINEAR]
+        each = layout.up(4 * max(chunks, default=0) + 4 * layout.GROUP, 4096)
+        self._results = layout.aligned(each * threads)
+        self._step.set(results=self._results.ctypes.data, results_bytes=each)
         self._done = layout.aligned(8 * layout.SPLIT * max((heads for heads, _ in sizes), default=0))
         self._step.set(
             few=layout.FEW,
@@ -90,7 +94,16 @@ class CpuBackend:
         counters = 64 * sum(node.counter for node in nodes)
         self._counters = layout.aligned(counters)
         free = iter(range(self._counters.ctypes.data, self._counters.ctypes.data + counters, 64))
-        self._records = resolve(self._lowered, kernels, self._address, places, self._step.counts(), lambda: next(free))
+        self._boards = Boards()
+        self._records = resolve(
+            self._lowered,
+            kernels,
+            self._address,
+            places,
+            self._step.counts(),
+            lambda: next(free),
+            self._boards,
+        )
         self._program = Program(self._records)
         self._outs = [
             (i, node.record.names.index(name))
@@ -99,6 +112,7 @@ class CpuBackend:
             if buffer.root.logits
         ]
         self._workers = Workers(threads, kernels["run"])
+        self._step.set(sync=self._workers.address)
         self.use(threads, threads)
         self._selection = self._ending(kernels, screen.KERNELS[0] in ends) if ends else None
 
@@ -124,7 +138,7 @@ class CpuBackend:
 
     def use(self, decode: int, prefill: int) -> None:
         """Have so many of the workers, at most, take part in steps of one token and in others."""
-        self._pace, self._prefill = Pace(decode), prefill
+        self._decode, self._prefill = decode, prefill
 
     # The Backend protocol
 
@@ -169,7 +183,7 @@ class CpuBackend:
         out = logits if logits.flags.c_contiguous else np.empty(logits.shape, np.float32)
         lengths = self._begin(chunks)
         self._write_to(out)
-        self._run(self._program, sum(len(chunk.ids) for chunk in chunks))
+        self._run(self._program, chunks)
         self._end(chunks, lengths)
         if out is not logits:
             logits[:] = out
@@ -179,13 +193,13 @@ class CpuBackend:
             return full_step_top(self, chunk, k)
         check_step(self, [chunk], self._one_row)
         lengths = self._begin([chunk])
-        found = self._selection.run(lambda program: self._run(program, len(chunk.ids)), k)
+        found = self._selection.run(lambda program: self._run(program, [chunk]), k)
         if found is None:  # something is not finite: what, the linear layer says
             logits = np.empty((1, self.n_vocab), np.float32)
             self._write_to(logits)
-            self._run(Program(self._records[-1:]))
+            self._run(Program(self._records[-1:]), [])
             found = top(logits[0], k)
-        self._selection.after_step(self._run)
+        self._selection.after_step(lambda program: self._run(program, []))
         self._end([chunk], lengths)
         return found
 
@@ -200,6 +214,8 @@ class CpuBackend:
 
     def _begin(self, chunks: Sequence[Chunk]) -> list[int]:
         """What is to be done before the workers take a step; the lengths of its sequences."""
+        if not self._single(chunks):
+            self._workers.gather()
         lengths = [self.length(chunk.seq) for chunk in chunks]
         reach = 0
         for chunk, length in zip(chunks, lengths, strict=True):
@@ -217,12 +233,16 @@ class CpuBackend:
             self._cache.lengths[chunk.seq] = length + len(chunk.ids)
             self._states.end(chunk.seq, length, len(chunk.ids))
 
-    def _run(self, program: Program, tokens: int = 0) -> None:
-        """Run a program; that of a step of one token on as many workers as are worth it."""
-        threads = self._pace.threads if tokens == 1 else self._prefill
-        self._workers.run(program.address, program.count, self._step.address, threads)
-        if tokens == 1:
-            self._pace.look(self._workers.times())
+    def _run(self, program: Program, chunks: Sequence[Chunk]) -> None:
+        """Run a program, of a step of these chunks if of any."""
+        tokens = sum(len(chunk.ids) for chunk in chunks)
+        threads, late = self._decode if tokens == 1 else self._prefill, self if self._single(chunks) else None
+        self._workers.run(program.address, program.count, self._step.address, threads, late)
+
+    def _single(self, chunks: Sequence[Chunk]) -> bool:
+        """Whether a step is of one token and its logits, in which nobody waits for workers whose cores other programs
+        have been given."""
+        return len(chunks) == 1 == chunks[0].outputs == len(chunks[0].ids) and self._sums_in_parts
 
     def profile(self, chunks: Sequence[Chunk], logits: np.ndarray) -> list[Span]:
         """A `step`, and where its time went."""

@@ -15,7 +15,7 @@ from edgeinfer.lowering.arithmetic import Arithmetic
 from edgeinfer.lowering.attention import Attention
 from edgeinfer.lowering.experts import Experts
 from edgeinfer.lowering.layers import Layers
-from edgeinfer.lowering.nodes import Buffer, Node
+from edgeinfer.lowering.nodes import Boards, Buffer, Node
 from edgeinfer.lowering.places import mark_chains, mark_waits, place
 from edgeinfer.lowering.recurrence import Recurrence
 from edgeinfer.rope import Rope
@@ -53,6 +53,7 @@ def resolve(
     places: Mapping[str, int],
     counts: Mapping[str, int],
     counter: Callable[[], int],
+    boards: Boards,
 ) -> np.ndarray:
     """The records, int64[nodes, OP_FIELDS]; `places`: addresses of tables by name, `counts`: of the counts of rows."""
     out = np.zeros((len(lowered.nodes), record.OP_FIELDS), np.int64)
@@ -66,8 +67,7 @@ def resolve(
             fields[name] = kernels[helper] if helper in kernels else places[helper]
         if node.counter:
             fields["counter"] = counter()
-        numbers = node.record.write(
-            kernel=kernels[node.kernel], wait=int(node.wait), chain=node.chain, count=counts[node.rows], **fields
-        )
+        head = {"wait": int(node.wait), "count": counts[node.rows], "chain": node.chain, **boards.of(node.parts)}
+        numbers = node.record.write(kernel=kernels[node.kernel], **head, **fields)
         row[: len(numbers)] = numbers
     return out

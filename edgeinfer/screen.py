@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from edgeinfer import cost, machine
+from edgeinfer.lowering.nodes import Boards, parts
 from edgeinfer.plan import Plan
 from edgeinfer.simd_kernels import layout, record
 from edgeinfer.simd_kernels.layout import DIRECTIONS
@@ -42,9 +43,12 @@ def matrix_bytes(rows: int, cols: int) -> int:
     return -(-rows // layout.VIEW_ROWS) * layout.panel_bytes(cols)
 
 
-def operation(form: record.Record, kernel: int, count: int, **fields: int) -> np.ndarray:
+NO_BOARD = {"board": 0, "parts": 0}  # for runs in which workers wait for each other
+
+
+def operation(form: record.Record, kernel: int, count: int, board: Mapping[str, int], **fields: int) -> np.ndarray:
     """A record after which the workers wait for each other; count: address of the count of rows."""
-    numbers = form.write(kernel=kernel, wait=1, count=count, chain=0, **fields)
+    numbers = form.write(kernel=kernel, wait=1, count=count, chain=0, **board, **fields)
     return np.array(numbers + [0] * (record.OP_FIELDS - len(numbers)), np.int64)
 
 
@@ -72,17 +76,20 @@ class Screen:
             "rows": rows,
         }
 
-    def records(self, **scores: int) -> list[np.ndarray]:
+    def records(self, boards: Boards, **scores: int) -> list[np.ndarray]:
         """The activations as the view takes them, and its product with them; scores: where it goes, in what chunks."""
         cols, count, wide = self._linear["cols"], self._linear["count"], self._wide.ctypes.data
         fields = {"cols": cols, "directions": self._directions.ctypes.data}
-        widen = operation(record.WIDEN, self._kernels["screen.widen"], count, x=self._x.ctypes.data, out=wide, **fields)
+        places = {"x": self._x.ctypes.data, "out": wide}
+        widen = operation(record.WIDEN, self._kernels["screen.widen"], count, boards.of(0), **places, **fields)
         codes = {"x": wide, "x_stride": 0, "out": self._codes.ctypes.data, "out_stride": 0}
         quantise = operation(
-            record.QUANTISE, self._kernels["quantise.fine"], count, width=cols + BLOCK, groups=1, **codes
+            record.QUANTISE, self._kernels["quantise.fine"], count, boards.of(0), width=cols + BLOCK, groups=1, **codes
         )
         matrix = self.view | {"x": self._codes.ctypes.data, "bias": self._linear["bias"]}
-        return [widen, quantise, operation(record.BOUNDS, self._kernels["screen.bounds"], count, **matrix, **scores)]
+        board = boards.of(parts(self._linear["rows"], scores["chunk"]))
+        bounds = operation(record.BOUNDS, self._kernels["screen.bounds"], count, board, **matrix, **scores)
+        return [widen, quantise, bounds]
 
     def after_step(self, run: Run) -> None:
         """Go on with what is to be done before the view is there."""
@@ -103,7 +110,7 @@ class Screen:
         places = {"directions": self._directions.ctypes.data, "counter": self._counter.ctypes.data}
         ends = {"first": self._built, "rows": stop, "chunk": CLAIM}
         work = operation(
-            record.VIEW, self._kernels["screen.view"], linear["count"], **self.view | matrix | places | ends
+            record.VIEW, self._kernels["screen.view"], linear["count"], NO_BOARD, **self.view | matrix | places | ends
         )
         run(Program(work[None]))
         self._built = stop

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from edgeinfer.backend import Top
+from edgeinfer.lowering.nodes import Boards, parts
 from edgeinfer.screen import Run, Screen, operation
 from edgeinfer.simd_kernels import layout, record
 from edgeinfer.simd_kernels.workers import Program
@@ -47,7 +48,7 @@ class Selection:
     ) -> None:
         """body: the plan's records but the last, the output matrix's linear layer, which has the fields `linear`."""
         self._linear, self._kernels, self._screen = linear, kernels, screen
-        rows = linear["rows"]
+        self._boards, rows = Boards(), linear["rows"]
         self._groups = np.array([-(-rows // layout.GROUP)])
         self._tops = layout.aligned(4 * self._groups[0]).view(np.float32)
         self._scores = layout.aligned(4 * layout.GROUP * self._groups[0]).view(np.float32)
@@ -60,12 +61,13 @@ class Selection:
         self.spared = 0  # bytes that the last step read less than the whole matrix has
         matrix = {name: linear[name] for name in ("x", "w", "row_bytes", "cols", "bias", "dot")}
         tops, none = (self._tops, self._groups), dict.fromkeys(matrix, 0)
-        scan = self._operation(record.SCAN, "select.scan", **matrix, rows=rows, **self._scores_fields())
+        scores = self._scores_fields()
+        scan = self._operation(record.SCAN, "select.scan", parts(rows, scores["chunk"]), **matrix, rows=rows, **scores)
         self._whole = Program(np.array([*body, scan, self._pick(1, tops, self._found, none)]))
         if screen:
             first = self._pick(1, tops, self._first, matrix, keep=True)
             rest = self._pick(2, (self._first.values, self._first.count), self._found, matrix)
-            self._screened = Program(np.array([*body, *screen.records(**self._scores_fields()), first, rest]))
+            self._screened = Program(np.array([*body, *screen.records(self._boards, **scores), first, rest]))
 
     def run(self, run: Run, k: int) -> Top | None:
         """A step, and its k largest logits; None where scores are not finite."""
@@ -125,7 +127,7 @@ class Selection:
         }
         sizes = {"groups": int(self._groups[0]), "rows": self._linear["rows"], "wanted": 0, "keep": int(keep)}
         addresses = {name: array.ctypes.data for name, array in places.items()}
-        return self._operation(record.PICK, "select.pick", **matrix, **sizes, **addresses)
+        return self._operation(record.PICK, "select.pick", -1, **matrix, **sizes, **addresses)
 
-    def _operation(self, form: record.Record, kernel: str, **fields: int) -> np.ndarray:
-        return operation(form, self._kernels[kernel], self._linear["count"], **fields)
+    def _operation(self, form: record.Record, kernel: str, parts: int, **fields: int) -> np.ndarray:
+        return operation(form, self._kernels[kernel], self._linear["count"], self._boards.of(parts), **fields)

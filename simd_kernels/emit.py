@@ -257,6 +257,11 @@ class Emitter:
         """Add `count` to the i64 at `counter` and return what it was; no two threads get the same numbers."""
         return Value(self, self.b.atomic_rmw("add", self._pointer(counter, I64), self.raw(count, I64), "acq_rel"))
 
+    def swapped(self, address: Value, old: Value, new: Value) -> Value:
+        """Whether the i64 at `address` was `old`, and is `new` now."""
+        found = self.b.cmpxchg(self._pointer(address, I64), old.raw, new.raw, "acq_rel", "acquire")
+        return Value(self, self.b.extract_value(found, 1))
+
     def load_shared(self, address: Value) -> Value:
         """An i64 other threads write, with all they wrote before it."""
         return Value(self, self.b.load_atomic(self._pointer(address, I64), "acquire", 8))

@@ -1,38 +1,60 @@
-"""The kernel that runs a whole plan on every worker: a list of operations, with barriers where workers must meet."""
+"""The kernel that runs a whole plan on every worker: a list of operations, with places where workers must meet.
+
+There they wait for each other; or, in a run that has a number, for the work to be done, whoever does it (parts.py)."""
+
+from collections.abc import Callable
 
 from edgeinfer.simd_kernels.emit import I64, Emitter, Value
-from edgeinfer.simd_kernels.layout import SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE, SYNC_TIMES, SYNC_TRACE
+from edgeinfer.simd_kernels.layout import (
+    OWN_AGAIN,
+    OWN_RUN,
+    OWN_RUNS,
+    SYNC_ARRIVED,
+    SYNC_ROUND,
+    SYNC_STEP_ASIDE,
+    SYNC_TIMES,
+    SYNC_TRACE,
+)
+from edgeinfer.simd_kernels.parts import Board, over
 from edgeinfer.simd_kernels.record import OP_BYTES
 
-PATIENCE = 1000  # pauses before stepping aside: 10 to 50 us, as a pause takes 10 or 50 ns
+PATIENCE = 1000  # pauses before something is done about it: 10 to 50 us, as a pause takes 10 or 50 ns
 CHAINED_ROWS = 16  # rows a worker takes through a chain of operations at a time, so that they stay in its cache
 
 
-def run(e: Emitter, ops: Value, count: Value, step: Value, thread: Value, threads: Value, sync: Value) -> None:
+def run(
+    e: Emitter, ops: Value, count: Value, step: Value, thread: Value, threads: Value, sync: Value, number: Value
+) -> None:
     """Run `count` operations at `ops` as worker `thread` of `threads`, and add up how long that took and how much of it
-    was waiting."""
-    done, begin, waited = e.var(I64), e.ticks(), e.var(I64)
+    was waiting.  number: of a run in which nobody waits for workers, else 0."""
+    done, first, begin, waited = e.var(I64), e.var(I64), e.ticks(), e.var(I64)
+    own = sync + SYNC_TIMES + thread * 64
+    e.store(number, own + 8 * OWN_RUN)
     trace = e.select(thread.equals(0), e.field(sync + SYNC_TRACE, 0), 0)
     stamp(e, trace, done.get(), 1)
     with e.forever() as leave:
-        leave(done.get() >= count)
         op = ops + done.get() * OP_BYTES
+        leave((done.get() >= count) | ((number > 0) & over(e, sync, number)))
         chain = e.field(op, 3)
-        with e.when(chain > 0):
-            run_chain(e, op, chain, step, thread, threads)
-        with e.when(chain <= 0):
-            e.jump(e.field(op, 0), op, step, thread, threads)
+        with e.when(number <= 0):
+            operation(e, op, chain, step, thread, threads)
+        with e.when(number > 0):
+            open_operation(e, op, chain, step, thread, threads, sync, number)
         done.set(done.get() + e.select(chain > 0, chain, 1))
         last = ops + (done.get() - 1) * OP_BYTES
         stamp(e, trace, done.get(), 0)
         with e.when((e.field(last, 1) > 0) & (threads > 1)):
             here = e.ticks()
-            barrier(e, threads, sync)
+            with e.when(number <= 0):
+                barrier(e, threads, sync)
+            with e.when(number > 0), e.loop(first.get(), done.get()) as i:
+                until_done(e, ops + i * OP_BYTES, step, thread, threads, sync, number)
+            first.set(done.get())
             waited.set(waited.get() + (e.ticks() - here))
         stamp(e, trace, done.get(), 1)
-    times = sync + SYNC_TIMES + thread * 64
     for field, ticks in ((0, e.ticks() - begin), (1, waited.get())):
-        e.store(e.field(times, field) + ticks, times + 8 * field)
+        e.store(e.field(own, field) + ticks, own + 8 * field)
+    e.store_shared(e.field(own, OWN_RUNS) + 1, own + 8 * OWN_RUNS)
 
 
 def stamp(e: Emitter, trace: Value, done: Value, waited: int) -> None:
@@ -40,6 +62,14 @@ def stamp(e: Emitter, trace: Value, done: Value, waited: int) -> None:
     others, in i64[operations + 1][2] at `trace`, unless that is 0."""
     with e.when(trace > 0):
         e.store(e.ticks(), trace + done * 16 + 8 * waited)
+
+
+def operation(e: Emitter, op: Value, chain: Value, step: Value, thread: Value, threads: Value) -> None:
+    """This worker's share of an operation, or of a chain of them."""
+    with e.when(chain > 0):
+        run_chain(e, op, chain, step, thread, threads)
+    with e.when(chain <= 0):
+        e.jump(e.field(op, 0), op, step, thread, threads)
 
 
 def run_chain(e: Emitter, first: Value, length: Value, step: Value, thread: Value, threads: Value) -> None:
@@ -55,6 +85,37 @@ def run_chain(e: Emitter, first: Value, length: Value, step: Value, thread: Valu
         e.jump(e.field(op, 0), op, step, thread * turns + turn, threads * turns)
 
 
+def open_operation(
+    e: Emitter, op: Value, chain: Value, step: Value, thread: Value, threads: Value, sync: Value, number: Value
+) -> None:
+    """What this worker finds to do of an operation, or of a chain, on one row.  Rows that are done one by one are done
+    by the first to come, for whom the others wait: what follows, without a wait in between, may need them."""
+    board = Board(e, op, number)
+    with e.when(board.parts.equals(0)):
+        board.once(lambda: operation(e, op, chain, step, e.const(I64, 0), e.const(I64, 1)))
+        wait(e, sync, board.once_done)
+    with e.when(board.parts > 0):
+        operation(e, op, chain, step, thread, threads)
+    with e.when(board.parts < 0):
+        board.together(lambda: operation(e, op, chain, step, thread, threads))
+
+
+def until_done(e: Emitter, op: Value, step: Value, thread: Value, threads: Value, sync: Value, number: Value) -> None:
+    """Wait until an operation that several do is done, and make its parts that do not come."""
+    board, seen = Board(e, op, number), e.var(I64)
+    again = sync + SYNC_TIMES + thread * 64 + 8 * OWN_AGAIN
+
+    def help_out() -> None:
+        e.store(e.const(I64, 1), again)
+        e.jump(e.field(op, 0), op, step, thread, threads)
+        e.store(e.const(I64, 0), again)
+
+    with e.when(board.parts > 0):
+        wait(e, sync, lambda: board.all_made(seen), help_out)
+    with e.when(board.parts < 0):
+        wait(e, sync, board.together_done)
+
+
 def barrier(e: Emitter, threads: Value, sync: Value) -> None:
     """Wait until all workers are here.  The last one to arrive opens the next round."""
     now = e.load_shared(sync + SYNC_ROUND)
@@ -62,11 +123,18 @@ def barrier(e: Emitter, threads: Value, sync: Value) -> None:
     with e.when(last):
         e.store_shared(0, sync + SYNC_ARRIVED)
         e.store_shared(now + 1, sync + SYNC_ROUND)
+    wait(e, sync, lambda: e.load_shared(sync + SYNC_ROUND) > now)
+
+
+def wait(e: Emitter, sync: Value, ready: Callable[[], Value], otherwise: Callable[[], None] = lambda: None) -> None:
+    """Pause until it is `ready`; after some time do what there is to do otherwise, and give the core away."""
     waited = e.var(I64)
     with e.forever() as leave:
-        leave(e.load_shared(sync + SYNC_ROUND) > now)
+        leave(ready())
         e.pause()
         waited.set(waited.get() + 1)
-        aside = e.field(sync + SYNC_STEP_ASIDE, 0)
-        with e.when((waited.get() > PATIENCE) & (aside > 0)):
-            e.jump(aside)
+        with e.when(waited.get() > PATIENCE):
+            otherwise()
+            aside = e.field(sync + SYNC_STEP_ASIDE, 0)
+            with e.when(aside > 0):
+                e.jump(aside)

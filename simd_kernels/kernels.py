@@ -89,7 +89,7 @@ def table() -> dict[str, tuple[int, Body]]:
         **{t.name: (12, t.body) for t in TILES},
         "tile.float": (10, tile.tile_float),
         "transpose": (4, tile.transpose),
-        "run": (6, executor.run),
+        "run": (7, executor.run),
         "probe.read": (4, probe.read),
         "probe.dots": (4, probe.dots),
     }

@@ -150,11 +150,14 @@ def state_bytes(units: int, size: int, depth: int) -> int:
     return 4 * units * up(size, LANES) * depth
 
 
-# The barrier's memory (executor.py): workers that have arrived, and how often all have, each on cache lines of its
-# own; and the address of a C function without arguments that gives the core to someone else, 0 where there is none,
-# for when a worker waits long; of each worker, on a cache line of its own, ticks in all runs and ticks waited.
+# Where workers meet (executor.py), each number on a cache line of its own: workers that have arrived at a barrier, how
+# often all have, and the number of the present run; the address of a C function without arguments that gives the core
+# to someone else, 0 where there is none, for when a worker waits long, and of a profile, or 0; of each worker, on a
+# cache line of its own, ticks in all runs, ticks waited, the number of its run, whether it does again what others have
+# begun, and how many runs it has ended.
 
-SYNC_ARRIVED, SYNC_ROUND, SYNC_STEP_ASIDE, SYNC_TRACE, SYNC_TIMES = 0, 128, 256, 264, 384
+SYNC_ARRIVED, SYNC_ROUND, SYNC_RUN, SYNC_STEP_ASIDE, SYNC_TRACE, SYNC_TIMES = 0, 128, 256, 384, 392, 512
+OWN_RUN, OWN_AGAIN, OWN_RUNS = 2, 3, 4  # places on a worker's line
 
 
 def sync_bytes(threads: int) -> int:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import BIAS_AT, DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
+from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
 from edgeinfer.simd_kernels.rows import add_to, claimed, dot_rows, get, my_rows, path, put, sweep
 from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts, panel_size
@@ -24,7 +25,7 @@ def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
         tokens, s = e.load(e.field(op, 2), I64), STEP.read(e, step)
         alone, few, many = path(tokens, s.few, s.uniform)
         with e.when(alone):
-            one_row(e, op)
+            one_row(e, op, step, thread)
         with e.when(few):
             few_rows(e, op, step, thread, tokens)
         with e.when(many):
@@ -33,10 +34,13 @@ def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
     return body
 
 
-def one_row(e: Emitter, op: Value) -> None:
+def one_row(e: Emitter, op: Value, step: Value, thread: Value) -> None:
     r = LINEAR.read(e, op)
-    with claimed(e, r.counter, r.chunk, r.rows) as (first, count):
-        dot_rows(e, r, r.w + first * r.row_bytes, count, r.x, r.out + first * 4, r.bias + first * 4)
+
+    def make(first: Value, count: Value, out: Value) -> None:
+        dot_rows(e, r, r.w + first * r.row_bytes, count, r.x, out, r.bias + first * 4)
+
+    by_parts(e, op, step, thread, r, r.out, make)
 
 
 def few_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value) -> None:

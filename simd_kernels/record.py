@@ -1,8 +1,9 @@
 """Records: rows of 64-bit numbers that Python writes and kernels read, one for each operation and one for the step.
 
 Every operation's record begins with the kernel's address, whether the workers wait for each other after it, the
-address of the count of rows it is to do, and how many operations from here on do each row on its own; what follows
-is the kernel's own.  Strides are in bytes, sizes in numbers.
+address of the count of rows it is to do, how many operations from here on do each row on its own, and where and in
+how many parts it is noted what has been done of it (parts.py); what follows is the kernel's own.  Strides are in
+bytes, sizes in numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 OP_FIELDS = 28
 OP_BYTES = 8 * OP_FIELDS
-HEAD = ("kernel", "wait", "count", "chain")
+HEAD = ("kernel", "wait", "count", "chain", "board", "parts")
 
 
 class Record:
@@ -55,10 +56,11 @@ def float_bits(number: float) -> int:
 # are copied to, or 0; `picked` i64[outputs]: the rows that give logits; `scratch`: memory of each worker,
 # `scratch_bytes` apart; `few`: most rows that are multiplied without panels; `uniform`: 1 where a single row too goes
 # as a few do; `parts`: what attention notes of a row of a head and a chunk, `chunk_count` for each; `done`: i64[rows of
-# heads], zero, counts workers that have done theirs.
+# heads], zero, counts workers that have done theirs; `sync`: where workers meet (layout.py), 0 in tests of single
+# kernels; `results`: memory of each worker, `results_bytes` apart, for parts that count only when they are whole.
 STEP = Record(
     *("tokens", "outputs", "ids", "positions", "spans", "states", "span_count", "picked", "scratch", "scratch_bytes"),
-    *("few", "uniform", "parts", "chunk_count", "done"),
+    *("few", "uniform", "parts", "chunk_count", "done", "sync", "results", "results_bytes"),
 )
 
 XY = ("x", "x_stride", "out", "out_stride")

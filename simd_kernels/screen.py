@@ -20,13 +20,15 @@ nibbles of the last blocks.  A weight is the scale * (nibble - 8).  Scales have 
 0 has the nibble 0 and loses nothing; it may be far out.
 """
 
+from functools import partial
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I8, I32, Emitter, Value, vec
-from edgeinfer.simd_kernels.layout import DIRECTIONS, GROUP
+from edgeinfer.simd_kernels.layout import DIRECTIONS
+from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.record import BOUNDS, STEP, VIEW, WIDEN
 from edgeinfer.simd_kernels.rows import WIDE, claimed, get, my_rows, put
-from edgeinfer.simd_kernels.select import top
+from edgeinfer.simd_kernels.select import tops
 
 ROWS = 16
 HEAD, BLOCK = 2 * 4 * ROWS, ROWS + 16 * ROWS  # bytes of a panel before the blocks, and of 32 columns
@@ -46,16 +48,17 @@ def bounds(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) ->
 
     x: widened activations, finely quantised."""
     r = BOUNDS.read(e, op)
-    with claimed(e, r.counter, r.chunk, r.rows) as (first, count):
-        with e.loop(first, first + count, GROUP) as group:
-            with e.loop(group, e.least(group + GROUP, r.rows), ROWS) as row:
-                mask = e.first(r.rows - row, ROWS)
-                bound = panel(e, r.view + (row / ROWS) * r.panel_bytes, r.x, r.cols)
-                bias = e.var(WIDE)
-                with e.when(r.bias > 0):
-                    bias.set(get(e, r.bias + row * 4, mask))
-                put(e, bound + bias.get(), r.scores + row * 4, mask)
-            e.store(top(e, r.scores + group * 4), r.tops + (group / GROUP) * 4)
+
+    def make(first: Value, count: Value, scores: Value) -> None:
+        with e.loop(0, count, ROWS) as i:
+            row, mask = first + i, e.first(count - i, ROWS)
+            bound = panel(e, r.view + (row / ROWS) * r.panel_bytes, r.x, r.cols)
+            bias = e.var(WIDE)
+            with e.when(r.bias > 0):
+                bias.set(get(e, r.bias + row * 4, mask))
+            put(e, bound + bias.get(), scores + i * 4, mask)
+
+    by_parts(e, op, step, thread, r, r.scores, make, partial(tops, e, r))
 
 
 def panel(e: Emitter, at: Value, x: Value, cols: Value) -> Value:

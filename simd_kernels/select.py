@@ -4,12 +4,14 @@
 then looks at those groups only that can hold one of the largest, and so do numpy and its caller at what it found.
 """
 
+from functools import partial
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import F32, I1, I16, I32, I64, Emitter, Value, vec
 from edgeinfer.simd_kernels.layout import GROUP
+from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.record import PICK, SCAN, STEP
-from edgeinfer.simd_kernels.rows import WIDE, claimed, dot_rows, get, sweep
+from edgeinfer.simd_kernels.rows import WIDE, dot_rows, get, sweep
 
 CLAIM = 16  # groups
 # Floats in the order of their bits: the lowest, -inf, and one above +inf.
@@ -21,11 +23,17 @@ def scan(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> N
 
     What fills up the last group lies there already, and is finite."""
     r = SCAN.read(e, op)
-    with claimed(e, r.counter, r.chunk, r.rows) as (first, count):
-        scores = r.scores + first * 4
+
+    def make(first: Value, count: Value, scores: Value) -> None:
         dot_rows(e, r, r.w + first * r.row_bytes, count, r.x, scores, r.bias + first * 4)
-        with e.loop(0, count, GROUP) as row:
-            e.store(top(e, scores + row * 4), r.tops + ((first + row) / GROUP) * 4)
+
+    by_parts(e, op, step, thread, r, r.scores, make, partial(tops, e, r))
+
+
+def tops(e: Emitter, r: SimpleNamespace, first: Value, count: Value) -> None:
+    """The largest scores of the groups of `count` rows, the first of a group and those after it."""
+    with e.loop(first, first + count, GROUP) as row:
+        e.store(top(e, r.scores + row * 4), r.tops + (row / GROUP) * 4)
 
 
 def top(e: Emitter, scores: Value) -> Value:

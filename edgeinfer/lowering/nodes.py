@@ -59,6 +59,36 @@ class Node:
     wait: bool = False  # the workers wait for each other after it
     chain: int = 0  # nodes from here on that do each row on its own
 
+    @property
+    def parts(self) -> int:
+        """Of its sums for one row, which a worker makes at a time and others can make again (simd_kernels/parts.py);
+        -1 where workers claim something else, 0 where they share out rows."""
+        if self.record is record.LINEAR:
+            return parts(int(self.fields["rows"]), int(self.fields["chunk"]))
+        return -1 if self.counter else 0
+
+
+def parts(rows: int, chunk: int) -> int:
+    """Chunks of so many rows."""
+    return -(-rows // chunk)
+
+
+class Boards:
+    """Memory where it is noted what has been done of operations (simd_kernels/parts.py)."""
+
+    def __init__(self) -> None:
+        self._free, self._last = 0, 0
+        self._kept: list[np.ndarray] = []
+
+    def of(self, parts: int) -> dict[str, int]:
+        """The fields of an operation's record, on cache lines of its own."""
+        size = layout.up(8 * max(parts, 1), 64)
+        if self._free + size > self._last:
+            self._kept.append(memory := layout.aligned(max(size, 1 << 16)))
+            self._free, self._last = memory.ctypes.data, memory.ctypes.data + len(memory)
+        self._free += size
+        return {"board": self._free - size, "parts": parts}
+
 
 class Nodes:
     """The nodes so far, and where the values of ops lie."""

@@ -20,6 +20,7 @@ from edgeinfer.simd_kernels import compile, cpu, pack, record
 
 TIERS = [tier for tier in cpu.TIERS if not cpu.missing(tier, cpu.host_features())]  # what can be executed here
 PAGE = mmap.PAGESIZE
+NO_STEP = np.zeros(len(record.STEP.names), np.int64)  # the record of a step that says nothing
 
 
 def guarded(array: np.ndarray) -> np.ndarray:
@@ -72,7 +73,7 @@ class Kernels:
         form: record.Record,
         count: int,
         threads: int = 1,
-        step: Any = 0,
+        step: Any = NO_STEP,
         together: bool = False,
         **fields: Any,
     ) -> None:

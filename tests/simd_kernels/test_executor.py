@@ -102,7 +102,7 @@ def test_a_worker_has_the_same_rows_in_chains_of_any_length(kernels, threads, ro
             x = np.zeros_like(ones)
             fields = {"kernel": kernels.address("add"), "x": x, "y": ones, "out": x, "width": 5, "count": count}
             ops = operations(*(write(record.ELEMENTWISE, chain=length * (i == 0), **fields) for i in range(length)))
-            kernels.call("run", ops, length, 0, thread, threads, sync)
+            kernels.call("run", ops, length, 0, thread, threads, sync, 0)
             own[length - 1, thread] = (x == length).all(axis=1)
     assert (own == own[0]).all() and (own.sum(axis=1) == 1).all()
 
@@ -114,11 +114,11 @@ def test_a_worker_that_waits_long_gives_its_core_away(kernels):
     aside = np.zeros(1, np.int64)
     sync = layout.aligned(layout.sync_bytes(2))
     sync[layout.SYNC_STEP_ASIDE : layout.SYNC_STEP_ASIDE + 8].view(np.int64)[0] = kernels.build(0, counts(aside))
-    early = threading.Thread(target=kernels.call, args=("run", ops, 2, 0, 0, 2, sync))
+    early = threading.Thread(target=kernels.call, args=("run", ops, 2, 0, 0, 2, sync, 0))
     early.start()
     time.sleep(0.05)
     assert early.is_alive() and cells[2].sum() == 0
-    kernels.call("run", ops, 2, 0, 1, 2, sync)
+    kernels.call("run", ops, 2, 0, 1, 2, sync, 0)
     early.join(10)
     assert not early.is_alive() and cells.tolist() == [[0, 0], [1, 1], [2, 2]] and aside[0] > 0
 
