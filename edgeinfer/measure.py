@@ -50,8 +50,8 @@ class Probe:
 
     def _operation(self, kernel: str, form: record.Record, **values: int) -> Callable[[], None]:
         """One operation by all threads."""
-        fields = {"kernel": self._kernels[kernel], "wait": 1, "count": 0, "chain": 0, "out": self._outs.ctypes.data}
-        numbers = np.array(form.write(**fields, **values), np.int64)
+        head = {"kernel": self._kernels[kernel], "wait": 1, "count": 0, "chain": 0, **record.NO_BOARD}
+        numbers = np.array(form.write(**head, out=self._outs.ctypes.data, **values), np.int64)
         return lambda: self._workers.run(numbers.ctypes.data, 1, 0)
 
 

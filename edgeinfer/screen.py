@@ -43,9 +43,6 @@ def matrix_bytes(rows: int, cols: int) -> int:
     return -(-rows // layout.VIEW_ROWS) * layout.panel_bytes(cols)
 
 
-NO_BOARD = {"board": 0, "parts": 0}  # for runs in which workers wait for each other
-
-
 def operation(form: record.Record, kernel: int, count: int, board: Mapping[str, int], **fields: int) -> np.ndarray:
     """A record after which the workers wait for each other; count: address of the count of rows."""
     numbers = form.write(kernel=kernel, wait=1, count=count, chain=0, **board, **fields)
@@ -110,7 +107,11 @@ class Screen:
         places = {"directions": self._directions.ctypes.data, "counter": self._counter.ctypes.data}
         ends = {"first": self._built, "rows": stop, "chunk": CLAIM}
         work = operation(
-            record.VIEW, self._kernels["screen.view"], linear["count"], NO_BOARD, **self.view | matrix | places | ends
+            record.VIEW,
+            self._kernels["screen.view"],
+            linear["count"],
+            record.NO_BOARD,
+            **self.view | matrix | places | ends,
         )
         run(Program(work[None]))
         self._built = stop

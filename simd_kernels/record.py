@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 OP_FIELDS = 28
 OP_BYTES = 8 * OP_FIELDS
 HEAD = ("kernel", "wait", "count", "chain", "board", "parts")
+NO_BOARD = {"board": 0, "parts": 0}  # for runs in which workers wait for each other
 
 
 class Record:
