@@ -10,15 +10,10 @@ MLA = {
     **{"first_k_dense_replace": 1, "num_key_value_heads": 4},
 }
 MSCALE = {"mscale": 0.7, "mscale_all_dim": 0.7}
+GROWING = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
 
 CASES: Cases = {
-    "mistral4": (
-        "Mistral4ForCausalLM",
-        {
-            **MLA,
-            "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1},
-        },
-    ),
+    "mistral4": ("Mistral4ForCausalLM", {**MLA, "rope_parameters": GROWING}),
     "deepseek_v2": ("DeepseekV2ForCausalLM", {**MLA}),
     "deepseek_v3": ("DeepseekV3ForCausalLM", {**MLA, "n_group": 2, "topk_group": 1, "num_hidden_layers": 3}),
     "deepseek_v2-yarn": ("DeepseekV2ForCausalLM", {**MLA, "rope_parameters": {**YARN, **MSCALE}, "q_lora_rank": None}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.huggingface_golden.gemma import GEMMA3N, GEMMA4
+from benchmarks.huggingface_golden.latent import GROWING, MLA
 from benchmarks.huggingface_golden.recurrent import DELTA
 from benchmarks.huggingface_golden.settings import BASE, EXPERTS, WINDOW, Cases
 
@@ -77,6 +78,13 @@ CASES: Cases = {
         "Mistral3ForConditionalGeneration",
         {
             "text_config": {**BASE, "model_type": "mistral", "head_dim": 16},
+            "vision_config": {**VISION, "model_type": "pixtral"},
+        },
+    ),
+    "mistral4-text-part": (
+        "Mistral3ForConditionalGeneration",
+        {
+            "text_config": {**BASE, **MLA, "model_type": "mistral4", "rope_parameters": GROWING},
             "vision_config": {**VISION, "model_type": "pixtral"},
         },
     ),

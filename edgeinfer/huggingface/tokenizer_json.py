@@ -87,7 +87,7 @@ def _wordpiece(model: dict[str, Any], special: dict[int, tuple[str, PieceType]])
 
 def _kept(file: dict[str, Any]) -> dict[str, Value]:
     """Keys for capital letters and marks that stay; GGUF's WordPiece has none where both go."""
-    steps = {step.get("type"): step for step in _steps(file.get("normalizer"))}
+    steps = {str(step.get("type")): step for step in _steps(file.get("normalizer"))}
     bert = steps.get("BertNormalizer", {})
     lowers = "Lowercase" in steps or bool(bert and bert.get("lowercase", True))
     strips = "StripAccents" in steps or bert.get("strip_accents")
@@ -168,7 +168,8 @@ def _steps(part: Any) -> Iterator[dict[str, Any]]:
         return
     yield part
     for name in ("pretokenizers", "normalizers", "decoders", "processors"):
-        for step in part.get(name) or []:
+        steps = part.get(name)
+        for step in steps if isinstance(steps, list) else []:
             yield from _steps(step)
 
 

@@ -27,6 +27,7 @@ _PRECISE = re.compile(  # small matrices on which much depends: float32 in any f
 _IDLE = re.compile(
     r".*(?:rotary_emb\.inv_freq|attn\.(?:masked_)?bias|attention\.(?:masked_)?bias|position_ids)|mtp\..*"
 )
+_LARGEST, _MOST = float(np.finfo(np.float32).max), 2**63 - 1  # of floating-point numbers and integers
 _LISTED = 3  # tensors named in an error
 
 
@@ -51,7 +52,10 @@ class Writer:
         self._layers = 0
 
     def key(self, name: str, value: Value) -> None:
-        """A pair under the architecture's prefix."""
+        """A pair under the architecture's prefix.  FormatError for a number that GGUF's kinds cannot hold."""
+        if isinstance(value, (int, float)) and not abs(value) <= (_LARGEST if isinstance(value, float) else _MOST):
+            number = shown(str(value))
+            raise FormatError(f"{self.config.where}: {self.arch}.{name} would be {number}, which no file holds")
         self.pairs[f"{self.arch}.{name}"] = value
 
     def has(self, source: str) -> bool:

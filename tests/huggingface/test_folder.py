@@ -137,6 +137,8 @@ def test_quantised_weights_are_refused(folder):
         ({"rope_parameters": {"rope_type": "new", "rope_theta": 1e4}}, "rope_type"),
         ({"rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4}}, "factor"),
         ({"hidden_act": "relu"}, "activation"),
+        ({"rms_norm_eps": 1e39}, "no file holds"),
+        ({"partial_rotary_factor": 1e30}, "no file holds"),
     ],
 )
 def test_numbers_that_are_none(folder, changes, word):

@@ -218,6 +218,18 @@ def test_templates(tmp_path):
     assert opened(folder)[1]["tokenizer.chat_template"] == "three"
 
 
+@pytest.mark.parametrize("step", [3, {"type": []}, {"type": "Sequence", "normalizers": 3}, {"normalizers": [3, None]}])
+def test_steps_that_are_none_are_left_out(tmp_path, step):
+    described = {
+        "model": {"type": "WordPiece", "vocab": {"a": 0, "##b": 1}},
+        "normalizer": step,
+        "post_processor": step,
+    }
+    _, metadata = opened(write(tmp_path / "m", 2, json.dumps(described)))
+    assert metadata["tokenizer.ggml.tokens"] == ["\u2581a", "b"]
+    assert metadata["tokenizer.ggml.normalizer.lowercase"] is False
+
+
 @pytest.mark.parametrize(
     "described",
     [
