@@ -14,6 +14,7 @@ from edgeinfer.formats.floats import DTYPES, STORED, narrowed, widened
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.gguf_header import Value, encode_header
 from edgeinfer.formats.mxfp4 import MadeMxfp4
+from edgeinfer.formats.ternary import MadeTernary
 
 Change = Callable[[np.ndarray], np.ndarray]  # of float32 numbers, element by element
 _CHUNK = 1 << 20  # elements converted at a time, so that what is between takes a few MB
@@ -61,7 +62,7 @@ class Made:
 class VirtualFile:
     """The bytes of the file: `view` of a place in the header, or of a whole tensor.  `size` is in bytes."""
 
-    def __init__(self, pairs: Mapping[str, Value], tensors: Sequence[Made | MadeMxfp4]) -> None:
+    def __init__(self, pairs: Mapping[str, Value], tensors: Sequence[Made | MadeMxfp4 | MadeTernary]) -> None:
         described = [(tensor.name, tensor.type, tensor.shape) for tensor in tensors]
         self._header, places = encode_header(pairs, described)
         self._tensors = dict(zip(places, tensors, strict=True))

@@ -1,6 +1,6 @@
 """BitNet b1.58: ternary matrices, each with one scale, and norms inside both branches.
 
-Source: https://arxiv.org/abs/2402.17764; the activation is llama.cpp's.
+Source: https://arxiv.org/abs/2402.17764; that the activation is SiLU where a file says nothing is llama.cpp's.
 """
 
 from edgeinfer.plan import Builder, Value
@@ -9,6 +9,7 @@ from edgeinfer.plan import Builder, Value
 def forward(b: Builder) -> Value:
     c = b.config
     rope = b.model_rope("halves")
+    act = b.keys.choice("hidden_activation", "silu", ("silu", "relu2"))
     x = b.embed()
     for layer in b.layers():
         h = b.norm(x, "attn_norm")
@@ -18,7 +19,8 @@ def forward(b: Builder) -> Value:
         h = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer)
         x = b.add(x, scaled(b, b.norm(h, "attn_sub_norm"), "attn_output", c.dim))
         h = b.norm(x, "ffn_norm")
-        h = b.gated(scaled(b, h, "ffn_gate", c.ff_dim), scaled(b, h, "ffn_up", c.ff_dim), "silu")
+        gate, up = scaled(b, h, "ffn_gate", c.ff_dim), scaled(b, h, "ffn_up", c.ff_dim)
+        h = b.gated(gate, up, act) if act == "silu" else b.mul(b.activate(gate, act), up)
         x = b.add(x, scaled(b, b.norm(h, "ffn_sub_norm"), "ffn_down", c.dim))
     return b.logits(x)
 

@@ -22,6 +22,7 @@ GPT2 = {**OWN, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64}
 
 CASES: Cases = {
     "bitnet": ("BitNetForCausalLM", {"hidden_act": "silu", "tie_word_embeddings": True}),
+    "bitnet-relu2": ("BitNetForCausalLM", {"hidden_size": 256, "intermediate_size": 256}),
     "internlm3": ("internlm3", {"head_dim": 16, "qkv_bias": True, "bias": True}),
     "llama": ("LlamaForCausalLM", {"rope_parameters": LLAMA3}),
     "llama-bias-linear": (

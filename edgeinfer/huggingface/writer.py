@@ -15,13 +15,14 @@ from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.gguf_header import Value
 from edgeinfer.formats.mxfp4 import MadeMxfp4
 from edgeinfer.formats.safetensors import Stored
+from edgeinfer.formats.ternary import MadeTernary
 from edgeinfer.formats.virtual import Change, Made
 from edgeinfer.huggingface.config import Config
 
 _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
 _KEPT = (GgmlType.F32, GgmlType.F16, GgmlType.BF16)  # all else becomes float32
 _PRECISE = re.compile(  # small matrices on which much depends: float32 in any file
-    r".*norm\.weight|.*\.bias|(?:ffn_gate_inp|ffn_gate_inp_shexp|position_embd|token_types|shortconv\.conv)\.weight"
+    r".*norm\.weight|.*\.bias|.*\.scale|(?:ffn_gate_inp|ffn_gate_inp_shexp|position_embd|token_types|shortconv\.conv)\.weight"
     r"|ssm_(?:conv1d\.weight|a|d)|altup_(?:\w+_coef|router)\.weight"
 )
 _IDLE = re.compile(
@@ -42,7 +43,7 @@ class Writer:
         self.arch, self.source_class = arch, source_class
         self.config = config
         self.pairs: dict[str, Value] = {}
-        self.tensors: dict[str, Made | MadeMxfp4] = {}
+        self.tensors: dict[str, Made | MadeMxfp4 | MadeTernary] = {}
         self.answers: tuple[int, int] | None = None
         self._sources = sources
         self._kind = kind
@@ -121,6 +122,13 @@ class Writer:
             raise FormatError(f"the scales of tensor {self._prefix + name} do not fit its codes")
         shape = (*scales.shape[:2], scales.shape[2] * GgmlType.MXFP4.block)
         self.tensors[self._prefix + name] = MadeMxfp4(self._prefix + name, shape, scales, codes)
+
+    def put_ternary(self, name: str, codes: np.ndarray) -> None:
+        """The tensor `name` of TQ2_0, which stays so whatever was asked for: see `MadeTernary`."""
+        if codes.ndim != 2 or not codes.size or codes.shape[1] % GgmlType.TQ2_0.block:
+            shape = "no matrix" if codes.ndim != 2 else f"{codes.shape[1]} wide, no multiple of {GgmlType.TQ2_0.block}"
+            raise UnsupportedError(f"the packed weights of tensor {self._prefix + name} are {shape}")
+        self.tensors[self._prefix + name] = MadeTernary(self._prefix + name, codes)
 
     def copy(self, table: Mapping[str, str], change: Change | None = None) -> None:
         """The tensors that a table names, {name: source}, weights and biases, as far as the folder has them and they

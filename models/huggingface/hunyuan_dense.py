@@ -1,5 +1,6 @@
 """Hunyuan, dense: the usual names, but for the norms of Q and K; RoPE's base may be raised for a longer context."""
 
+from edgeinfer.errors import FormatError
 from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
 
@@ -23,4 +24,7 @@ def raise_base(w: Writer) -> None:
     found = rope.parameters(w.config)
     if found.text("rope_type", default="default") in ("dynamic", "xdrope") and found.has("alpha"):
         dim, base = usual.head_dim(w), found.number("rope_theta", default=10_000.0)
-        w.key("rope.freq_base", base * found.number("alpha") ** (dim / (dim - 2)))
+        alpha = found.number("alpha")
+        if alpha <= 0:
+            raise FormatError(f"{found.where}: alpha is {alpha:g}, by which no base can be raised")
+        w.key("rope.freq_base", base * alpha ** (dim / (dim - 2)))

@@ -146,6 +146,18 @@ def test_numbers_that_are_none(folder, changes, word):
     refused(folder, word)
 
 
+def test_a_number_for_each_layer_that_is_none(tmp_path):
+    config, shapes, _ = golden.load("hunyuan_moe")
+    folder = golden.write_folder(tmp_path / "m", config | {"moe_topk": [2, "x"]}, shapes)
+    refused(folder, "moe_topk", "an integer wanted")
+
+
+def test_a_base_that_cannot_be_raised(tmp_path):
+    config, shapes, _ = golden.load("hunyuan_dense")
+    config["rope_parameters"]["alpha"] = -5
+    refused(golden.write_folder(tmp_path / "m", config, shapes), "alpha is -5")
+
+
 def test_a_window_that_gguf_has_no_place_for_is_a_warning(folder):
     edit(folder, "config.json", use_sliding_window=True, sliding_window=16)
     with pytest.warns(UserWarning, match="sliding window of 16"):

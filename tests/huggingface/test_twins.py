@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import edgeinfer
+from edgeinfer.formats import gguf
+from edgeinfer.formats.ggml import GgmlType
+from edgeinfer.huggingface.convert import convert
 from tests.huggingface import golden
 from tests.models.encoders import CASES, DIM, EXPERTS, FF, HEADS, TEXTS
 from tests.models.test_encoders import GOLDEN, near
@@ -104,3 +107,51 @@ def test_other_feed_forwards_are_refused(tmp_path):
     config = JINA_CONFIG | {"architectures": ["JinaBertModel"], "feed_forward_type": "reglu"}
     with pytest.raises(edgeinfer.errors.UnsupportedError, match="feed_forward_type is 'reglu'"):
         edgeinfer.LLM(write(tmp_path, config, jina()))
+
+
+def packed(tensors):
+    """Every matrix of a layer as the ternary one that is nearest: packed with its scale, and as numbers."""
+    coded, plain = {}, {}
+    for name, x in tensors.items():
+        if x.ndim == 1 or ".layers." not in name:
+            coded[name] = plain[name] = x
+            continue
+        scale = np.abs(x).mean()
+        whole = np.rint(x / scale).clip(-1, 1)
+        plain[name], rows = whole * scale, len(x) // 4
+        coded[name] = sum((whole[i * rows : i * rows + rows] + 1).astype(np.uint8) << 2 * i for i in range(4))
+        coded[f"{name}_scale"] = np.array([scale], np.float32)
+    return coded, plain
+
+
+PACKED = {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"}
+
+
+def test_bitnet_packed_is_bitnet_of_numbers(tmp_path):
+    config, shapes, _ = golden.load("bitnet-relu2")
+    coded, plain = packed({name: golden.weights(name, shape) for name, shape in shapes.items()})
+    assert sum(x.dtype == np.uint8 for x in coded.values()) == 14
+    found = []
+    for name, tensors, more in (("plain", plain, {}), ("packed", coded, {"quantization_config": PACKED})):
+        with edgeinfer.LLM(write(tmp_path / name, config | more, tensors), n_ctx=32, backend="reference") as llm:
+            found.append(llm.logits(golden.IDS))
+    assert np.abs(found[0] - found[1]).max() < 1e-5 * found[0].std() * 10
+    convert(tmp_path / "packed", tmp_path / "out.gguf", "f16")
+    with gguf.open(tmp_path / "out.gguf") as file:
+        assert file.tensors["blk.1.ffn_up.weight"].type == GgmlType.TQ2_0
+        assert file.tensors["blk.1.ffn_up.scale"].type == GgmlType.F32
+
+
+@pytest.mark.parametrize("changes", [{"linear_class": "bitlinear"}, {"quantization_mode": "online"}])
+def test_bitnet_packed_otherwise_is_refused(tmp_path, changes):
+    config, shapes, _ = golden.load("bitnet-relu2")
+    folder = golden.write_folder(tmp_path / "m", config | {"quantization_config": PACKED | changes}, shapes)
+    with pytest.raises(edgeinfer.errors.UnsupportedError, match="what can be read is"):
+        edgeinfer.LLM(folder)
+
+
+def test_packed_rows_must_fill_blocks(tmp_path):
+    config, shapes, _ = golden.load("bitnet")
+    coded, _ = packed({name: golden.weights(name, shape) for name, shape in shapes.items()})
+    with pytest.raises(edgeinfer.errors.UnsupportedError, match="32 wide, no multiple of 256"):
+        edgeinfer.LLM(write(tmp_path, config | {"quantization_config": PACKED}, coded))

@@ -53,7 +53,8 @@ FOLDERS = """
 
 Classes, as config.json names them in `architectures`, whose folders run as they are and convert: each is held against
 transformers on a small random model, but Jina v2's and Nomic v2's experts, of which transformers has none, against a
-statement of their maths in torch. Weights are taken as they are, so no quantised ones but GPT-OSS's MXFP4.
+statement of their maths in torch. Weights are taken as they are, so no quantised ones but GPT-OSS's MXFP4 and BitNet's
+packed ternary ones, which llama.cpp runs with another activation.
 
 """
 WITHOUT = """The others have no class in transformers but code that comes with the weights, and so nothing a folder
