@@ -1,7 +1,5 @@
 """Hunyuan A13B: Hunyuan's names, experts and a shared one by names of their own."""
 
-from typing import Any
-
 from edgeinfer.errors import FormatError
 from edgeinfer.formats.cursor import shown
 from edgeinfer.huggingface import rope, usual
@@ -32,7 +30,7 @@ def write(w: Writer) -> None:
 def one(w: Writer, *names: str, default: int = 0) -> int:
     """A number that may be given for each layer, where they are all the same."""
     value = w.config.get(*names, default=default)
-    listed: list[Any] = value if isinstance(value, list) else [value]
+    listed = value if isinstance(value, list) else [value]
     if not listed or not all(type(number) is int for number in listed):
         raise FormatError(f"{w.config.where}: {names[0]} is {shown(str(value))}, an integer wanted")
-    return max(listed)
+    return int(max(listed))
