@@ -48,7 +48,7 @@ def few(
     panel = e.memory(streams(e) * PANEL_BYTES)
     # As many sums as registers hold: loads are what a tile waits for, and each of codes or activations serves four.
     rows_abreast, pairs_abreast = (4, (4, 2, 1)) if e.tier.lanes == 16 else (1, (1,))
-    with side_by_side(e, rows) as (first, apart, count):
+    with side_by_side(e, w, row_bytes, rows) as (first, apart, count):
         with e.loop(0, count * pairs) as i:
             e.store(e.const(WIDE), scratch + i * 64)
         with e.loop(0, cols, SPAN) as k:

@@ -21,7 +21,7 @@ class Float:
         """out f32[rows] = rows of weights at `w` times x f32[cols]."""
         whole = cols & -STEP
         sums = e.memory(64 * streams(e))
-        with side_by_side(e, rows) as (first, apart, count):
+        with side_by_side(e, w, row_bytes, rows) as (first, apart, count):
             with e.loop(0, count) as row:
                 e.store(e.const(WIDE), sums + row * 64)
             with e.loop(0, whole, STEP) as k, e.loop(0, count) as row:
@@ -58,7 +58,7 @@ class Float:
 
         scratch: f32[streams][tokens][16] for sums."""
         whole = cols & -STEP
-        with side_by_side(e, rows) as (first, apart, count):
+        with side_by_side(e, w, row_bytes, rows) as (first, apart, count):
             with e.loop(0, count * tokens) as i:
                 e.store(e.const(WIDE), scratch + i * 64)
             with e.loop(0, whole, STEP) as k, e.loop(0, count) as row:

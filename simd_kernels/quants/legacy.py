@@ -43,9 +43,20 @@ class Legacy(Quant):
         """Chunks of blocks at these addresses."""
         chunks = []
         for first in range(0, len(blocks), 4):
-            raw = e.join(*(e.load(w + self.nibbles, vec(I8, 16)) for w in blocks[first : first + 4]))
+            raw = self.sixteens(e, blocks[first : first + 4])
             chunks += [raw & 15, e.shift(raw, 4) & 15]
         return chunks
+
+    def sixteens(self, e: Emitter, blocks: list[Value]) -> Value:
+        """The nibbles of up to four blocks, behind each other.
+
+        Where blocks are whole words and instructions pick any words of two vectors, one takes them all."""
+        if e.tier.lanes < 16 or len(blocks) < 4 or self.bytes % 4:
+            return e.join(*(e.load(w + self.nibbles, vec(I8, 16)) for w in blocks))
+        last = self.bytes - 16  # words from 64 bytes before the end of the four
+        first, after = (e.load(blocks[0] + at, vec(I32, 16)) for at in (0, 4 * last))
+        words = [(block * self.bytes + self.nibbles) // 4 + word for block in range(4) for word in range(4)]
+        return e.bits(e.pick(first, [word if word < 16 else 16 + word - last for word in words], after), vec(I8, 64))
 
 
 class FiveBits(Legacy):

@@ -93,7 +93,7 @@ class Quant:
     def _dot(
         self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value, fine: bool
     ) -> None:
-        with side_by_side(e, rows) as (first, apart, count):
+        with side_by_side(e, w, row_bytes, rows) as (first, apart, count):
             sums = RowSums(e)
             for start, stop, blocks in self._batches(cols):
                 with e.loop(start, stop, blocks * self.block) as k:
@@ -224,8 +224,10 @@ class Part:
         scales = scales * self.d
         if self.quant.paired:
             odd = e.const(vec(I1, scales.lanes), [0, 1] * (scales.lanes // 2))
-            low = e.fold(e.select(odd, scales, e.const(scales.kind)), 16)
-            total.set(total.get() + low)
+            if scales.lanes == 16:
+                total.set(e.select(odd, total.get() + scales, total.get()))
+            else:
+                total.set(total.get() + e.fold(e.select(odd, scales, e.const(scales.kind)), 16))
         else:
             total.set(e.fma(e.fold(minimums, 16), e.fold(self.x_sums, 16), total.get()))
         return scales
