@@ -18,7 +18,7 @@ import sys
 from tests.fuzz import worker
 from tests.fuzz.runner import Run
 
-TARGETS = ("reader", "plan", "tokenizer", "template", "step")
+TARGETS = ("reader", "plan", "tokenizer", "template", "folder", "step")
 
 
 def main() -> int:

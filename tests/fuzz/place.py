@@ -1,12 +1,13 @@
-"""Where a case is put so that it can be read: in a file, which is in memory where the system has such, or in none."""
+"""Where a case is put so that it can be read: in a file or folder, in memory where the system has such, or in none."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import pathlib
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -29,8 +30,14 @@ class InMemory:
 
 
 def path_of(process: int) -> pathlib.Path:
-    """Where a process has its file; one that died left it there."""
+    """Where a process has its file."""
     return _FOLDER / f"edgeinfer-fuzz-{process}.gguf"
+
+
+def clear(process: int) -> None:
+    """Removes what a process that died left."""
+    path_of(process).unlink(missing_ok=True)
+    shutil.rmtree(path_of(process).with_suffix(""), ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -42,3 +49,16 @@ def placed(case: bytes) -> Iterator[str]:
         yield str(path)
     finally:
         path.unlink()
+
+
+@contextlib.contextmanager
+def placed_folder(files: Mapping[str, bytes]) -> Iterator[pathlib.Path]:
+    """A folder with these files, some of them in folders of their own."""
+    folder = path_of(os.getpid()).with_suffix("")
+    try:
+        for name, raw in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(raw)
+        yield folder
+    finally:
+        shutil.rmtree(folder)

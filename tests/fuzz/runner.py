@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import IO
 
 from tests.fuzz import worker
-from tests.fuzz.place import path_of
+from tests.fuzz.place import clear
 from tests.fuzz.worker import PROGRESS
 
 CHUNK = 5000  # cases of one process, then a new one
@@ -68,7 +68,7 @@ class Run:
             if not process:
                 self._child(last, faults, stderr)
             died = self._watch(process)
-            path_of(process).unlink(missing_ok=True)
+            clear(process)
             self._next, results = PROGRESS.unpack(self._progress[:])
             self.results += results
             faults.seek(0)
