@@ -160,12 +160,24 @@ class Tile:
                 at = (pairs + p * (rows * 2 * DEPTH), pairs + e.tier.panel_rows * 2 * DEPTH)
                 with e.when(p.equals(0)):
                     activations_in_pairs(e, x + ahead, cols, at[1])
+            parts = panel_parts(e, panel + p * size)
             acc.load(start + first * start_stride + across, start_stride)
+            if self.minimums and e.tier.sums_held:
+                self._minimums(e, parts.minimums, sums + ahead, cols, acc)
             with e.loop(0, cols, self.group) as k:
                 prefetch(e, x + ahead + stride + k * tokens, self.group * tokens)
                 prefetch(e, d + ahead + stride + (k >> 5) * (4 * tokens), 1)
-                self._columns(e, panel_parts(e, panel + p * size), at, k, d + ahead, sums + ahead, acc)
+                self._columns(e, parts, at, k, d + ahead, sums + ahead, acc)
             acc.store(out + first * out_stride + across, out_stride)
+
+    def _minimums(self, e: Emitter, minimums: Value, sums: Value, cols: Value, acc: Sums) -> None:
+        """Add all of them: not with the products, or LLVM copies all sums from register to register in each group."""
+        rows, tokens = e.tier.tile_rows, e.tier.tile_tokens
+        with e.loop(0, cols >> (self.minimums.bit_length() - 1)) as number:
+            lows = [e.load(minimums + number * (4 * rows) + 4 * e.tier.lanes * v, acc.kind) for v in range(acc.vectors)]
+            for t, factor in enumerate(e.spread(sums + number * (4 * tokens), tokens, F32, e.tier.lanes)):
+                for v, low in enumerate(lows):
+                    acc.add(low, factor, t, v)
 
     def _columns(
         self, e: Emitter, parts: SimpleNamespace, at: tuple[Value, Value], k: Value, d: Value, sums: Value, acc: Sums
@@ -174,30 +186,20 @@ class Tile:
         rows, tokens = e.tier.tile_rows, e.tier.tile_tokens
         in_pairs = self.wide and e.saturates()
         number = k >> (self.each.bit_length() - 1)
-        several = range(self.group // self.minimums if self.minimums else 0)
+        several = range(self.group // self.minimums if self.minimums and not e.tier.sums_held else 0)
         totals = [e.spread(sums + (number + i) * (4 * tokens), tokens, F32, e.tier.lanes) for i in several]
-
-        def add_minimums(t: int, v: int, factors: list[Value]) -> None:
-            for i in several:
-                low = parts.minimums + (number + i) * (4 * rows) + 4 * e.tier.lanes * v
-                acc.add(e.load(low, acc.kind), factors[i], t, v)
-
-        if e.tier.sums_held:
-            for t, *factors in zip(range(tokens), *totals, strict=True):
-                for v in range(acc.vectors):
-                    add_minimums(t, v, factors)
-            e.order()
         size = 2 if in_pairs else 1
         products = (at[0] + k * (rows * size), at[1] + k * (tokens * size))
         exact = self._products(e, parts.starts + number * (4 * rows), *products, in_pairs)
         numbers = self._scaled(e, parts.scales + number * (4 * rows), exact)
         for t, factor in enumerate(e.spread(d + (k >> 5) * (4 * tokens), tokens, F32, e.tier.lanes)):
-            factors = [] if e.tier.sums_held else [next(total) for total in totals]
+            sums_of_x = [next(total) for total in totals]
             for v in range(acc.vectors):
                 acc.add(numbers[v][t], factor, t, v)
-                if factors:  # while these sums are in a register
-                    add_minimums(t, v, factors)
-            if factors:
+                for i, total in enumerate(sums_of_x):  # while these sums are in a register
+                    low = parts.minimums + (number + i) * (4 * rows) + 4 * e.tier.lanes * v
+                    acc.add(e.load(low, acc.kind), total, t, v)
+            if totals:
                 e.order()
         e.order()
 
