@@ -98,6 +98,8 @@ class Writer:
         shape = (sum(len(piece) for piece in pieces), *pieces[0].shape[1:]) if shape is None else shape
         if not 1 <= len(shape) <= 4 or not all(shape):
             raise FormatError(f"tensor {self._prefix + name} has the shape {list(shape)}, which no model has")
+        if not all(piece.size for piece in pieces):
+            raise FormatError(f"a part of tensor {self._prefix + name} is empty")
         if sum(piece.size for piece in pieces) != np.prod(shape, dtype=object):
             raise FormatError(f"the parts of tensor {self._prefix + name} have different widths")
         kinds = {STORED[piece.dtype] for piece in pieces}
