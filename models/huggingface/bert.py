@@ -37,14 +37,9 @@ LAYER = {
     "layer_output_norm": "output.LayerNorm",
 }
 DISTILLED = {
-    "attn_q": "attention.q_lin",
-    "attn_k": "attention.k_lin",
-    "attn_v": "attention.v_lin",
-    "attn_output": "attention.out_lin",
-    "attn_output_norm": "sa_layer_norm",
-    "ffn_up": "ffn.lin1",
-    "ffn_down": "ffn.lin2",
-    "layer_output_norm": "output_layer_norm",
+    **{"attn_q": "attention.q_lin", "attn_k": "attention.k_lin", "attn_v": "attention.v_lin"},
+    **{"attn_output": "attention.out_lin", "attn_output_norm": "sa_layer_norm"},
+    **{"ffn_up": "ffn.lin1", "ffn_down": "ffn.lin2", "layer_output_norm": "output_layer_norm"},
 }
 
 
