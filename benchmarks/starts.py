@@ -2,8 +2,9 @@
 
 usage: starts.py MODEL.gguf PYTHON [--rounds 5]
 
-PYTHON is the interpreter of an environment that has llama_cpp.  Both chat where the file has a template ("Hi", one
-token), and else continue the text."""
+PYTHON is the interpreter of an environment that has llama_cpp; the one that runs this has edgeinfer, best installed as
+users have it: from a checkout in place Python may compile each module anew (PYTHONDONTWRITEBYTECODE).  Both chat where
+the file has a template ("Hi", one token), and else continue the text."""
 
 import argparse
 import statistics

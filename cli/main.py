@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -27,7 +27,22 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter must not end an answer
     warnings.showwarning = lambda message, *_: print(f"edgeinfer: {message}", file=sys.stderr)
-    _app(debug)(argv, prog_name="edgeinfer")
+    try:
+        _app(debug)(argv, prog_name="edgeinfer")
+    except SystemExit as end:
+        if not debug and isinstance(end.code, int):
+            _leave(end.code)
+        raise
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process.  Python would take every module apart before, and LLVM its tables, which takes 0.03 s."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:  # the disk is full, or nobody reads it
+            code = code or 1
+    os._exit(code)
 
 
 def _app(debug: bool) -> typer.Typer:

@@ -21,6 +21,7 @@ from edgeinfer.simd_kernels.workers import Program, Workers
 from edgeinfer.spans import Span, Trace
 from edgeinfer.state import States
 
+HUGE = 8 << 20  # bytes of activations worth huge pages, the first of which a single token would take whole
 STEP_FIELDS = {name: place for place, name in enumerate(record.STEP.names)}
 
 
@@ -51,7 +52,8 @@ class CpuBackend:
         self._states = States(plan.ops, n_seq)
         lowered = self._lowered = Lowering(plan, self._cache, n_threads).run()
         rows = layout.up(self.n_batch, self.tier.tile_tokens)
-        self._slots = [layout.aligned(stride * rows) for stride in lowered.slots]
+        self._slots = [machine.pages(size, size >= HUGE) for size in (stride * rows for stride in lowered.slots)]
+        self._homes: list[int] = [slot.ctypes.data for slot in self._slots]
         self._ropes = [RopeTable(rope, n_ctx) for rope in lowered.ropes]
         self._step = Step(self.n_batch, n_seq, list(self._cache.groups), plan)
         self._one_row = np.broadcast_to(np.float32(0), (1, plan.width))  # logits of a step that asks for none in full
@@ -134,7 +136,7 @@ class CpuBackend:
         return selection.Selection(self._records[:-1], linear, kernels, view)
 
     def _address(self, buffer: Buffer) -> int:
-        return 0 if buffer.root.logits else self._slots[buffer.root.slot].ctypes.data + buffer.start
+        return 0 if buffer.root.logits else self._homes[buffer.root.slot] + buffer.start
 
     def use(self, decode: int, prefill: int) -> None:
         """Have so many of the workers, at most, take part in steps of one token and in others."""

@@ -24,7 +24,7 @@ from edgeinfer.plan import Plan, stated_pooling, trace
 from edgeinfer.sampling import SamplingParams, check, stated
 from edgeinfer.tokenizer import Tokenizer
 from edgeinfer.verbs.rows import POOLINGS
-from edgeinfer.weights import Weights
+from edgeinfer.weights import Weights, check_weights
 
 BACKENDS = ("cpu", "reference")
 SEQUENCES = 4  # requests that run at once, and conversations whose KV is kept
@@ -349,7 +349,7 @@ def check_options(
     weights: str = "mmap",
 ) -> None:
     """RequestError for arguments of `LLM` that are impossible with every model."""
-    Weights(weights)
+    check_weights(weights)
     if backend not in BACKENDS:
         raise RequestError(f"backend is {backend!r}; must be one of {', '.join(BACKENDS)}")
     if backend == "cpu":

@@ -24,6 +24,12 @@ OFFERED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MAPPINGS = Path("/proc/self/smaps")
 
 
+def check_weights(kind: str) -> None:
+    """RequestError for one that is not there."""
+    if kind not in KINDS:
+        raise RequestError(f"weights is {kind!r}; must be one of {', '.join(KINDS)}")
+
+
 class Weights:
     """The weights of one model.
 
@@ -33,8 +39,7 @@ class Weights:
     RequestError for another kind."""
 
     def __init__(self, kind: str) -> None:
-        if kind not in KINDS:
-            raise RequestError(f"weights is {kind!r}; must be one of {', '.join(KINDS)}")
+        check_weights(kind)
         self._kind = kind
         self._pages: list[HugePages] = []
         self._copied: dict[str, Tensor] = {}
@@ -58,16 +63,18 @@ class Weights:
         return dataclasses.replace(plan, tensors={name: self._copied.get(name, t) for name, t in plan.tensors.items()})
 
     def _copies(self, size: int) -> bool:
+        if self._kind == "mmap":
+            return False
         available = machine.available_memory()
         if self._kind == "auto":
             return offered() and size * SHARE <= available
-        if self._kind == "huge" and not offered():
+        if not offered():
             raise BackendError("weights='huge': this system has no huge pages to give (transparent_hugepage)")
-        if self._kind == "huge" and size > available:
+        if size > available:
             raise BackendError(
                 f"weights='huge': the copy takes {megabytes(size)} MB and {megabytes(available)} MB are available"
             )
-        return self._kind == "huge"
+        return True
 
     def _copy(self, tensors: list[Tensor], size: int) -> None:
         pages, start = HugePages(size), 0

@@ -55,7 +55,8 @@ def serve() -> None:
     """What a helper does."""
     order = json.load(sys.stdin)
     built = build_here(order["names"], cpu.tier(order["tier"]))
-    json.dump({name: base64.b64encode(code).decode() for name, code in built.items()}, sys.stdout)
+    with open(sys.stdout.fileno(), "w", closefd=False) as out:  # where Python is unbuffered, sys.stdout may lose a part
+        json.dump({name: base64.b64encode(code).decode() for name, code in built.items()}, out)
 
 
 class _Helper:
@@ -76,9 +77,12 @@ class _Helper:
         if not self._process or not self._process.stdout:
             return {}
         answer = self._process.stdout.read()
-        if self._process.wait() or not answer:
+        if self._process.wait():
             return {}
-        return {name: base64.b64decode(code) for name, code in json.loads(answer).items()}
+        try:
+            return {name: base64.b64decode(code) for name, code in json.loads(answer).items()}
+        except ValueError:  # cut short
+            return {}
 
     def end(self) -> None:
         if self._process:

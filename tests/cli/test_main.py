@@ -50,7 +50,7 @@ def test_a_closed_pipe_ends_quietly(edgeinfer):
 @pytest.mark.parametrize("arguments", [["run", "--help"], ["list"]])
 def test_a_light_command_imports_nothing_heavy(tmp_path, arguments):
     code = (
-        f"import sys, atexit; from edgeinfer.cli import main; sys.argv = ['edgeinfer', *{arguments}];"
+        f"import sys, atexit; from edgeinfer.cli import main; sys.argv = ['edgeinfer', *{arguments}, '--debug'];"
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main.main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)

@@ -38,8 +38,9 @@ def test_where_no_helper_starts_all_is_built_here(shares, monkeypatch, interpret
     assert sorted(sum(shares, [])) == sorted(NAMES)
 
 
-def test_a_helper_that_dies_is_done_without(shares, monkeypatch):
-    monkeypatch.setattr(building, "HELPER", "raise SystemExit(3)")
+@pytest.mark.parametrize("helper", ["raise SystemExit(3)", "pass", """print('{"add": "AA')"""])
+def test_a_helper_that_dies_or_is_cut_short_is_done_without(shares, monkeypatch, helper):
+    monkeypatch.setattr(building, "HELPER", helper)
     assert sorted(building.build(NAMES, PORTABLE)) == sorted(NAMES)
     assert sorted(sum(shares, [])) == sorted(NAMES)
 
