@@ -18,7 +18,8 @@ from edgeinfer.simd_kernels.layout import (
 from edgeinfer.simd_kernels.parts import Board, over
 from edgeinfer.simd_kernels.record import OP_BYTES
 
-PATIENCE = 1000  # pauses before something is done about it: 10 to 50 us, as a pause takes 10 or 50 ns
+PATIENCE = 1000  # pauses before the core is given away: 10 to 50 us, as a pause takes 10 or 50 ns
+LONGER = 3000  # before parts are made again: longer than a part that is under way takes
 CHAINED_ROWS = 16  # rows a worker takes through a chain of operations at a time, so that they stay in its cache
 
 
@@ -111,7 +112,7 @@ def until_done(e: Emitter, op: Value, step: Value, thread: Value, threads: Value
         e.store(e.const(I64, 0), again)
 
     with e.when(board.parts > 0):
-        wait(e, sync, lambda: board.all_made(seen), help_out)
+        wait(e, sync, lambda: board.all_made(seen), LONGER, help_out)
     with e.when(board.parts < 0):
         wait(e, sync, board.together_done)
 
@@ -126,14 +127,20 @@ def barrier(e: Emitter, threads: Value, sync: Value) -> None:
     wait(e, sync, lambda: e.load_shared(sync + SYNC_ROUND) > now)
 
 
-def wait(e: Emitter, sync: Value, ready: Callable[[], Value], otherwise: Callable[[], None] = lambda: None) -> None:
-    """Pause until it is `ready`; after some time do what there is to do otherwise, and give the core away."""
+def wait(
+    e: Emitter,
+    sync: Value,
+    ready: Callable[[], Value],
+    patience: int = PATIENCE,
+    otherwise: Callable[[], None] = lambda: None,
+) -> None:
+    """Pause until it is `ready`; after so many pauses do what there is to do otherwise, and give the core away."""
     waited = e.var(I64)
     with e.forever() as leave:
         leave(ready())
         e.pause()
         waited.set(waited.get() + 1)
-        with e.when(waited.get() > PATIENCE):
+        with e.when(waited.get() > patience):
             otherwise()
             aside = e.field(sync + SYNC_STEP_ASIDE, 0)
             with e.when(aside > 0):
