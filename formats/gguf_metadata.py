@@ -42,7 +42,7 @@ class Value:
     size: int  # bytes
     count: int | None = None
     dtype: np.dtype | None = None  # of numbers
-    fields: np.ndarray | None = None  # int64[count + 1], of string arrays: see string_fields
+    fields: np.ndarray | None = None  # int[count + 1], of string arrays: see string_fields
     given: int | float | bool | str | None = None
 
     def __str__(self) -> str:
@@ -144,6 +144,8 @@ def _read_array(cursor: Cursor, what: str, strings_left: int) -> Value:
         raise FormatError(f"{what} has {count} strings; a file may hold {_MAX_STRINGS} in all")
     start = cursor.position
     fields = string_fields(cursor, count, what)
+    if cursor.position < 1 << 31:
+        fields = fields.astype(np.int32)  # half of 2 MB, for as long as the file is open
     return Value("str", str, start, cursor.position - start, count, None, fields)
 
 
