@@ -15,7 +15,7 @@ def write(w: Writer) -> None:
     rope.write(w, usual.head_dim(w))
     w.key("attention.sliding_window", w.config.integer("sliding_window"))
     w.key("attention.sliding_window_pattern", usual.windows(w, 1))
-    bases = w.config.get("layer_rope_theta", default=[])
+    bases = w.config.numbers("layer_rope_theta", count=usual.layers(w)) if w.config.has("layer_rope_theta") else []
     if any(base != w.pairs[f"{ARCH}.rope.freq_base"] for base in bases):
         raise UnsupportedError(f"{w.config.where}: layer_rope_theta differs between layers, which {w.arch} has not")
     experts = granitemoe.expert_keys(w)
