@@ -43,8 +43,11 @@ def step_aside() -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def gather(lines: memoryview, given: list[int]) -> None:
-    """Wait until the workers but the first have ended as many runs as were given to them; lines: `sync` (layout.py)."""
+def gather(lines: memoryview, given: list[int], process: int) -> None:
+    """Wait until the workers but the first have ended as many runs as were given to them; lines: `sync` (layout.py).
+    In another process than theirs, a fork, there is nobody to wait for."""
+    if os.getpid() != process:
+        return
     ended = range((SYNC_TIMES + 64) // 8 + OWN_RUNS, len(lines), 8)
     while any(lines[place] < count for place, count in zip(ended, given, strict=True)):
         time.sleep(0)
@@ -66,11 +69,11 @@ class Workers:
         self.threads = threads
         self._run = RUN(run)
         self._inboxes: list[Inbox] = []  # of the workers but the first
-        self._number = 0
+        self._number = self._process = 0  # of the last run; whose the threads are
         self._sync = aligned(sync_bytes(threads))
         self._lines = self._sync.data.cast("q")  # quicker to read than numpy where it is a few numbers
         self._given: list[int] = []  # runs, to the workers but the first
-        weakref.finalize(self, gather, self._lines, self._given)  # before the interpreter ends, and memory with it
+        weakref.finalize(self, gather, self._lines, self._given, os.getpid())  # before an exit takes memory away
         self.address: int = self._sync.ctypes.data  # where the workers meet (layout.py)
         self._launch()
 
@@ -103,7 +106,7 @@ class Workers:
     def gather(self) -> None:
         """Wait for workers that are late, as is to be done before anything changes that they may look at: all but the
         numbers of another step like theirs."""
-        gather(self._lines, self._given)
+        gather(self._lines, self._given, self._process)
 
     def times(self) -> list[tuple[int, int]]:
         """How long each worker has run since they were started and how much of that it has waited for others, in ticks

@@ -102,13 +102,28 @@ def test_a_forked_process_has_threads_of_its_own(kernels):
         workers.run(op.ctypes.data, 1, 1)
         assert (cells == 1).all()
 
-    child = multiprocessing.get_context("fork").Process(target=run)
+    forked(run)
+    run()
+    workers.close()
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_waits_for_nobody(kernels):
+    """Not for a worker that was late in its parent, either."""
+    workers = Workers(2, kernels.address("run"))
+    workers._given[0] += 1
+    forked(workers.close)
+    workers._given[0] -= 1
+    workers.close()
+
+
+def forked(function):
+    child = multiprocessing.get_context("fork").Process(target=function)
     child.start()
     child.join(20)
     child.kill()
     assert child.exitcode == 0
-    run()
-    workers.close()
 
 
 def test_too_few_threads_are_an_error_and_none_stays(kernels, monkeypatch):
