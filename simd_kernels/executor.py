@@ -12,10 +12,9 @@ from edgeinfer.simd_kernels.layout import (
     SYNC_ARRIVED,
     SYNC_ROUND,
     SYNC_STEP_ASIDE,
-    SYNC_TIMES,
     SYNC_TRACE,
 )
-from edgeinfer.simd_kernels.parts import Board, over
+from edgeinfer.simd_kernels.parts import Board, line_of, over
 from edgeinfer.simd_kernels.record import OP_BYTES
 
 PATIENCE = 1000  # pauses before the core is given away: 10 to 50 us, as a pause takes 10 or 50 ns
@@ -29,7 +28,7 @@ def run(
     """Run `count` operations at `ops` as worker `thread` of `threads`, and add up how long that took and how much of it
     was waiting.  number: of a run in which nobody waits for workers, else 0."""
     done, first, begin, waited = e.var(I64), e.var(I64), e.ticks(), e.var(I64)
-    own = sync + SYNC_TIMES + thread * 64
+    own = line_of(sync, thread)
     e.store(number, own + 8 * OWN_RUN)
     trace = e.select(thread.equals(0), e.field(sync + SYNC_TRACE, 0), 0)
     stamp(e, trace, done.get(), 1)
@@ -104,7 +103,7 @@ def open_operation(
 def until_done(e: Emitter, op: Value, step: Value, thread: Value, threads: Value, sync: Value, number: Value) -> None:
     """Wait until an operation that several do is done, and make its parts that do not come."""
     board, seen = Board(e, op, number), e.var(I64)
-    again = sync + SYNC_TIMES + thread * 64 + 8 * OWN_AGAIN
+    again = line_of(sync, thread) + 8 * OWN_AGAIN
 
     def help_out() -> None:
         e.store(e.const(I64, 1), again)

@@ -35,6 +35,12 @@ def over(e: Emitter, sync: Value, run: Value) -> Value:
     return e.load_shared(sync + SYNC_RUN) > run
 
 
+def line_of(sync: Value, thread: Value) -> Value:
+    """The address of a worker's line where workers meet (layout.py)."""
+    line: Value = sync + SYNC_TIMES + thread * 64
+    return line
+
+
 class Board:
     """An operation's board, looked at in run `run`."""
 
@@ -60,14 +66,10 @@ class Board:
         e.claim(self.at, -1)
 
     def together_done(self) -> Value:
-        e, done, word = self.e, self.e.var(I64), self.e.load_shared(self.at)
-        closed = word >> INSIDE >= self.run
-        with e.when(closed):
-            done.set(e.const(I64, 1))
-        with e.when((closed ^ -1) & (word & (1 << INSIDE) - 1).equals(0)):
-            with e.when(e.swapped(self.at, word, self.run << INSIDE)):
-                done.set(e.const(I64, 1))
-        return done.get() > 0
+        e, word = self.e, self.e.load_shared(self.at)
+        with e.when((word >> INSIDE < self.run) & (word & (1 << INSIDE) - 1).equals(0)):
+            e.swapped(self.at, word, self.run << INSIDE)
+        return e.load_shared(self.at) >> INSIDE >= self.run
 
     def part(self, number: Value) -> Value:
         """The address of a part's word."""
@@ -96,7 +98,7 @@ def by_parts(
     """f32[rows] at `out` by chunks: make(first, count, place) makes those from `first` on at `place`, and
     end(first, count) does what there is to do when they are where they belong."""
     s = STEP.read(e, step)
-    run, line = e.var(I64), s.sync + SYNC_TIMES + thread * 64
+    run, line = e.var(I64), line_of(s.sync, thread)
     with e.when(s.sync > 0):
         run.set(e.field(line, OWN_RUN))
     with e.when(run.get() <= 0), claimed(e, r.counter, r.chunk, r.rows) as (first, count):
