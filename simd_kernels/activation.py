@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import FEW, SPAN
 from edgeinfer.simd_kernels.quants.few import Span, span_bytes
 from edgeinfer.simd_kernels.record import QUANTISE, STEP
 from edgeinfer.simd_kernels.rows import WIDE, my_rows, path
+from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, Emitter, Value
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.record import ELEMENTWISE, GROUPED, STEP, TEMPER, UNARY, Record
 from edgeinfer.simd_kernels.rows import get, my_rows, put, sweep
+from edgeinfer.simd_kernels.values import F32, Value
 
 Formula = Callable[[Emitter, Value], Value]
 

@@ -17,12 +17,14 @@ from functools import partial
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.arithmetic import tanh
-from edgeinfer.simd_kernels.emit import F32, I32, I64, ROUND, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.instructions import ROUND
 from edgeinfer.simd_kernels.kv import padded
 from edgeinfer.simd_kernels.layout import BAND, BLOCK, CHUNK, FEW_QUERIES, PANEL, QUERIES, ROW, SPLIT, VECTORS
 from edgeinfer.simd_kernels.products import LOG2E, Ahead, Codes, Floats, Lines, Panel, asking, product
 from edgeinfer.simd_kernels.record import ATTEND, STEP
 from edgeinfer.simd_kernels.rows import WIDE, get, put, sweep
+from edgeinfer.simd_kernels.values import F32, I32, I64, Value, vec
 
 NOTHING = -1e30  # a maximum below all scores
 # Chunks a worker takes at a time where they are shared: at most, and so few that each has so many turns.

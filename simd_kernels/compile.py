@@ -6,7 +6,8 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from edgeinfer.simd_kernels.cpu import Tier, triple
-from edgeinfer.simd_kernels.emit import I64, VOID, Emitter, Value
+from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.values import I64, VOID, Value
 
 Body = Callable[..., None]  # body(emitter, *arguments as i64 values)
 

@@ -4,7 +4,7 @@ There they wait for each other; or, in a run that has a number, for the work to 
 
 from collections.abc import Callable
 
-from edgeinfer.simd_kernels.emit import I64, Emitter, Value
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import (
     OWN_AGAIN,
     OWN_RUN,
@@ -16,6 +16,7 @@ from edgeinfer.simd_kernels.layout import (
 )
 from edgeinfer.simd_kernels.parts import Board, line_of, over
 from edgeinfer.simd_kernels.record import OP_BYTES
+from edgeinfer.simd_kernels.values import I64, Value
 
 PATIENCE = 1000  # pauses before the core is given away: 10 to 50 us, as a pause takes 10 or 50 ns
 LONGER = 3000  # before parts are made again: longer than a part that is under way takes

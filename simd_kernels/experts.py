@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, I8, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import FEW, FEW_SUMS, SPAN, SPAN_BYTES
 from edgeinfer.simd_kernels.record import ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, STEP
 from edgeinfer.simd_kernels.rows import WIDE, add_to, dot_rows, get, my_rows, path, put, sweep
+from edgeinfer.simd_kernels.values import F32, I8, I64, Value, vec
 
 LEAST_SUM = 2.0**-14  # that weights are divided by: the smallest normal number of float16
 NEVER = float("-inf")

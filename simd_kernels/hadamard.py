@@ -2,9 +2,10 @@
 (https://arxiv.org/abs/2404.00456).  The matrix is orthonormal and its own inverse; scores stay what they are where
 queries and keys are rotated alike."""
 
-from edgeinfer.simd_kernels.emit import Emitter, Value
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.record import ROTATE
 from edgeinfer.simd_kernels.rows import WIDE, my_rows
+from edgeinfer.simd_kernels.values import Value
 
 
 def rotate(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.activation import codes_of
-from edgeinfer.simd_kernels.emit import F32, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import BLOCK
 from edgeinfer.simd_kernels.layout import KV_BYTES as BYTES
 from edgeinfer.simd_kernels.record import STEP, STORE
 from edgeinfer.simd_kernels.rows import get, my_rows
+from edgeinfer.simd_kernels.values import F32, I32, I64, Value, vec
 
 
 def padded(dims: Value) -> Value:

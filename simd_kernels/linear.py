@@ -10,12 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import BIAS_AT, DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
 from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
 from edgeinfer.simd_kernels.rows import add_to, claimed, dot_rows, get, my_rows, path, put, sweep
 from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts, panel_size
+from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
 
 
 def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:

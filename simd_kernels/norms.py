@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, Emitter, Value
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.record import GROUPED, NORM, UNARY
 from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
+from edgeinfer.simd_kernels.values import F32, Value
 
 
 def reduce(e: Emitter, x: Value, size: Value, term: Callable[[Value], Value]) -> Value:

@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import I64, Emitter, Value, Var
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import OWN_AGAIN, OWN_RUN, SYNC_RUN, SYNC_TIMES
 from edgeinfer.simd_kernels.record import HEAD, STEP
 from edgeinfer.simd_kernels.rows import claimed, get, put, sweep
+from edgeinfer.simd_kernels.values import I64, Value, Var
 
 INSIDE = 16  # bits of a word that count workers
 

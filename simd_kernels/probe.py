@@ -1,9 +1,10 @@
 """Kernels that measure how fast the machine reads memory and does 8-bit dot products: the limits of the real ones."""
 
 from edgeinfer.simd_kernels import layout
-from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.streams import AHEAD, STREAMS
 from edgeinfer.simd_kernels.record import PROBE_DOTS, PROBE_READ
+from edgeinfer.simd_kernels.values import I8, I32, I64, Value, vec
 
 
 def read(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:

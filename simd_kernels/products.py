@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.kv import padded, quantised
 from edgeinfer.simd_kernels.layout import BLOCK, HEAD_ROOM, ROW, VECTORS
 from edgeinfer.simd_kernels.layout import KV_BYTES as BYTES
 from edgeinfer.simd_kernels.rows import WIDE, get, put, sweep
+from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
 
 LOG2E = 1.4426950408889634  # scores are exponents of two
 SOME = 8  # lines that are asked for together where they are short

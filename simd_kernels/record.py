@@ -13,7 +13,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgeinfer.simd_kernels.emit import Emitter, Value
+    from edgeinfer.simd_kernels.emit import Emitter
+    from edgeinfer.simd_kernels.values import Value
 
 OP_FIELDS = 28
 OP_BYTES = 8 * OP_FIELDS

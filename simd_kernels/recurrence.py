@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, Emitter, Value
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import LANES
 from edgeinfer.simd_kernels.record import CONV, DELTA, SHIFT, SSM, STEP, WKV, Record
 from edgeinfer.simd_kernels.rows import WIDE, claimed, get, put
+from edgeinfer.simd_kernels.values import F32, Value
 
 VECTOR = 4 * LANES  # bytes
 

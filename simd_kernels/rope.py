@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from edgeinfer.simd_kernels.emit import F32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.record import ROPE, STEP
 from edgeinfer.simd_kernels.rows import my_rows
+from edgeinfer.simd_kernels.values import F32, I64, Value, vec
 
 
 def rope(adjacent: bool) -> Callable[..., None]:

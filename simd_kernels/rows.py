@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.record import COPY, OUTPUTS, POOL, STEP
+from edgeinfer.simd_kernels.values import F32, I64, Value, vec
 
 WIDE = vec(F32, 16)
 

@@ -23,12 +23,13 @@ nibbles of the last blocks.  A weight is the scale * (nibble - 8).  Scales have 
 from functools import partial
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, I8, I32, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import DIRECTIONS
 from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.record import BOUNDS, STEP, VIEW, WIDEN
 from edgeinfer.simd_kernels.rows import WIDE, claimed, get, my_rows, put
 from edgeinfer.simd_kernels.select import tops
+from edgeinfer.simd_kernels.values import F32, I8, I32, Value, vec
 
 ROWS = 16
 HEAD, BLOCK = 2 * 4 * ROWS, ROWS + 16 * ROWS  # bytes of a panel before the blocks, and of 32 columns

@@ -7,11 +7,12 @@ then looks at those groups only that can hold one of the largest, and so do nump
 from functools import partial
 from types import SimpleNamespace
 
-from edgeinfer.simd_kernels.emit import F32, I1, I16, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import GROUP
 from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.record import PICK, SCAN, STEP
 from edgeinfer.simd_kernels.rows import WIDE, dot_rows, get, sweep
+from edgeinfer.simd_kernels.values import F32, I1, I16, I32, I64, Value, vec
 
 CLAIM = 16  # groups
 # Floats in the order of their bits: the lowest, -inf, and one above +inf.

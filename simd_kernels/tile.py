@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.cpu import Tier
-from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, ROUND, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.instructions import ROUND
 from edgeinfer.simd_kernels.layout import DEPTH
+from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
 
 
 def transpose(e: Emitter, source: Value, stride: Value, words: Value, out: Value) -> None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from edgeinfer.simd_kernels.emit import F32, I8, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import SPAN, SPAN_BYTES
 from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
 from edgeinfer.simd_kernels.tile import turn
+from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
 
 if TYPE_CHECKING:
     from edgeinfer.simd_kernels.quants.quant import Quant

@@ -1,7 +1,8 @@
 """F64, F32, F16 and BF16 weights: converted to float32 and multiplied as such, with float32 activations."""
 
-from edgeinfer.simd_kernels.emit import F32, F64, I16, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
+from edgeinfer.simd_kernels.values import F32, F64, I16, I32, I64, Value, vec
 
 WIDE = vec(F32, 16)
 STEP = 64  # numbers of a row at a time

@@ -6,8 +6,9 @@ for each 16 or 32 weights, and are decoded as a vector: 8 or 16 of them at once.
 
 from collections.abc import Sequence
 
-from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, twice
+from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
 
 
 def sixteens(e: Emitter, places: list[Value]) -> Value:

@@ -7,8 +7,9 @@ them.
 
 from collections.abc import Sequence
 
-from edgeinfer.simd_kernels.emit import I8, I16, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, halves, strided, twice
+from edgeinfer.simd_kernels.values import I8, I16, I32, I64, Value, vec
 
 
 class Legacy(Quant):

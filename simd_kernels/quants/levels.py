@@ -7,9 +7,10 @@ begin at zero.
 from collections.abc import Sequence
 
 from edgeinfer.formats.grids import FP4_LEVELS, IQ4_LEVELS
-from edgeinfer.simd_kernels.emit import F32, I8, I16, I32, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.legacy import Legacy
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, packed
+from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
 
 IQ4_OFFSET, FP4_OFFSET = 127, 12
 IQ4_CODES = [level + IQ4_OFFSET for level in IQ4_LEVELS]

@@ -3,9 +3,10 @@
 Source of the layouts: block_q1_0 and its neighbours in ggml.
 """
 
-from edgeinfer.simd_kernels.emit import I8, I32, I64, Emitter, Value, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.k_quants import TwoBit
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, halves
+from edgeinfer.simd_kernels.values import I8, I32, I64, Value, vec
 
 
 class Q1_0(Quant):

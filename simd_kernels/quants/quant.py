@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from edgeinfer.simd_kernels.emit import F32, I1, I8, I16, I32, I64, Emitter, Value, Var, vec
+from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants import few
 from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
+from edgeinfer.simd_kernels.values import F32, I1, I8, I16, I32, I64, Value, Var, vec
 
 WIDE = vec(F32, 16)
 

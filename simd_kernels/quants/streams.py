@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from edgeinfer.simd_kernels.emit import I64, Emitter, Value
+from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.values import I64, Value
 
 # Rows are read side by side, STREAMS at a time and some hundred bytes of each in turn, from equal parts of the matrix:
 # a core's prefetchers follow each 4 kB page on their own and start anew in the next one, so that a single stream gets

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from edgeinfer.simd_kernels.emit import F32, F64, I8, I16, I32, I64, Emitter, vec
+from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.values import F32, F64, I8, I16, I32, I64, vec
 from tests.simd_kernels.harness import call, guarded
 
 RNG = np.random.default_rng(0)

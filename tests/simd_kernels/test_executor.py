@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from edgeinfer.simd_kernels import layout, record
-from edgeinfer.simd_kernels.emit import I64
 from edgeinfer.simd_kernels.executor import CHAINED_ROWS
+from edgeinfer.simd_kernels.values import I64
 from edgeinfer.simd_kernels.workers import Workers
 from tests.simd_kernels.harness import write
 

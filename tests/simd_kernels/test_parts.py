@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from edgeinfer.simd_kernels import layout, record
-from edgeinfer.simd_kernels.emit import F32, I64
 from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.rows import claimed
+from edgeinfer.simd_kernels.values import F32, I64
 from edgeinfer.simd_kernels.workers import Workers
 from tests.simd_kernels.harness import write
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgeinfer.simd_kernels import record
-from edgeinfer.simd_kernels.emit import F32
+from edgeinfer.simd_kernels.values import F32
 from tests.simd_kernels.harness import call
 
 FORM = record.Record("first", "second_f32", "third")
