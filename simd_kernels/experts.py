@@ -1,12 +1,13 @@
 """Mixture of experts: the choice of experts for each token, and their linear layers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import FEW, FEW_SUMS, SPAN, SPAN_BYTES
 from edgeinfer.simd_kernels.record import ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, STEP
-from edgeinfer.simd_kernels.rows import WIDE, add_to, dot_rows, get, my_rows, path, put, sweep
+from edgeinfer.simd_kernels.rows import WIDE, add_to, claimed, dot_rows, get, my_rows, path, put, sweep
 from edgeinfer.simd_kernels.values import F32, I8, I64, Value, vec
 
 LEAST_SUM = 2.0**-14  # that weights are divided by: the smallest normal number of float16
@@ -140,15 +141,20 @@ def expert_linear(quantised: bool) -> Callable[..., None]:
     return body
 
 
+@contextmanager
+def claimed_chunks(e: Emitter, r: SimpleNamespace, experts: Value) -> Iterator[tuple[Value, Value, Value]]:
+    """Chunks of rows of so many experts that this worker claims: the expert's number, the first row, how many."""
+    chunks = (r.rows + (r.chunk - 1)) / r.chunk
+    with claimed(e, r.counter, e.const(I64, 1), experts * chunks) as (item, _):
+        expert = item / chunks
+        first = (item - expert * chunks) * r.chunk
+        yield expert, first, e.least(r.chunk, r.rows - first)
+
+
 def one_token(e: Emitter, r: SimpleNamespace) -> None:
     """Workers claim chunks of rows of the chosen experts."""
-    chunks = (r.rows + (r.chunk - 1)) / r.chunk
-    with e.forever() as leave:
-        item = e.claim(r.counter)
-        leave(item >= r.used * chunks)
-        place = item / chunks
-        first = (item - place * chunks) * r.chunk
-        expert, count = chosen(e, r.y, place), e.least(r.chunk, r.rows - first)
+    with claimed_chunks(e, r, r.used) as (place, first, count):
+        expert = chosen(e, r.y, place)
         out = r.out + (place * r.rows + first) * 4
         w = r.w + expert * r.expert_bytes + first * r.row_bytes
         dot_rows(e, r, w, count, r.x + place * r.x_part, out, r.bias + (expert * r.rows + first) * 4)
@@ -164,13 +170,8 @@ def by_expert(e: Emitter, r: SimpleNamespace, scratch: Value, tokens: Value, qua
     x_bytes = e.const(I64, 0) if quantised else (r.cols * 4 + 63) & -64
     room = ((r.cols + (SPAN - 1)) >> 8) * SPAN_BYTES if quantised else x_bytes
     results = x + room * FEW
-    chunks = (r.rows + (r.chunk - 1)) / r.chunk
-    with e.forever() as leave:
-        item = e.claim(r.counter)
-        leave(item >= r.experts * chunks)
-        expert = item / chunks
-        first = (item - expert * chunks) * r.chunk
-        count, stop = e.least(r.chunk, r.rows - first), e.field(ends + expert * 8, 0)
+    with claimed_chunks(e, r, r.experts) as (expert, first, count):
+        stop = e.field(ends + expert * 8, 0)
         with e.loop(e.field(ends + expert * 8, -1), stop, FEW) as start:
             some, mine = e.least(stop - start, e.const(I64, FEW)), pairs + start * 8
             with e.loop(0, some) as i:
