@@ -130,6 +130,13 @@ class Keys:
             raise FormatError(f"{self.arch}.{key} is {value:g}, must be a finite number of at least {least:g}")
         return value
 
+    def turning(self, key: str, default: int, head_dim: int) -> int:
+        """How many dimensions of a head RoPE turns: an even number, as it turns pairs."""
+        dim = self.integer(key, default, least=0, most=head_dim)
+        if dim % 2:
+            raise FormatError(f"{self.arch}: RoPE turns pairs, but {dim} dimensions of each head are to turn")
+        return dim
+
     def choice(self, key: str, default: str, known: tuple[str, ...]) -> str:
         """One of `known`; UnsupportedError for any other string."""
         value = str(self.file.get(f"{self.arch}.{key}", str, default))
@@ -168,7 +175,7 @@ def read(file: GgufFile) -> ModelConfig:
         context=context,
         vocab=_vocab(file),
         eps=_eps(keys),
-        rope_dim=_rope_dim(keys, key_dim),
+        rope_dim=keys.turning("rope.dimension_count", key_dim, key_dim),
         rope_base=keys.number("rope.freq_base", 10_000.0, least=MIN_ROPE_BASE),
         rope_scaling=scaling,
         rope_factor=_rope_factor(keys, scaling),
@@ -206,13 +213,6 @@ def _eps(keys: Keys) -> float:
     layer_norm = "attention.layer_norm_epsilon"
     rms_norm = "attention.layer_norm_rms_epsilon"
     return keys.number(layer_norm if keys.has(layer_norm) and not keys.has(rms_norm) else rms_norm)
-
-
-def _rope_dim(keys: Keys, key_dim: int) -> int:
-    dim = keys.integer("rope.dimension_count", key_dim, least=0, most=key_dim)
-    if dim % 2:
-        raise FormatError(f"{keys.arch}: RoPE turns pairs, but {dim} dimensions of each head are to turn")
-    return dim
 
 
 def _rope_factor(keys: Keys, scaling: str) -> float:

@@ -13,19 +13,13 @@ def forward(b: Builder) -> Value:
     x = b.embed()
     for layer in b.layers():
         h = b.norm(x, "attn_norm")
-        q = scaled(b, h, "attn_q", c.heads * c.key_dim)
-        k = scaled(b, h, "attn_k", c.kv_heads * c.key_dim)
-        v = scaled(b, h, "attn_v", c.kv_heads * c.value_dim)
+        q = b.linear(h, "attn_q", c.heads * c.key_dim)
+        k = b.linear(h, "attn_k", c.kv_heads * c.key_dim)
+        v = b.linear(h, "attn_v", c.kv_heads * c.value_dim)
         h = b.attend(b.rope(q, rope), b.rope(k, rope), v, layer)
-        x = b.add(x, scaled(b, b.norm(h, "attn_sub_norm"), "attn_output", c.dim))
+        x = b.add(x, b.linear(b.norm(h, "attn_sub_norm"), "attn_output", c.dim))
         h = b.norm(x, "ffn_norm")
-        gate, up = scaled(b, h, "ffn_gate", c.ff_dim), scaled(b, h, "ffn_up", c.ff_dim)
+        gate, up = b.linear(h, "ffn_gate", c.ff_dim), b.linear(h, "ffn_up", c.ff_dim)
         h = b.gated(gate, up, act) if act == "silu" else b.mul(b.activate(gate, act), up)
-        x = b.add(x, scaled(b, b.norm(h, "ffn_sub_norm"), "ffn_down", c.dim))
+        x = b.add(x, b.linear(b.norm(h, "ffn_sub_norm"), "ffn_down", c.dim))
     return b.logits(x)
-
-
-def scaled(b: Builder, x: Value, name: str, width: int) -> Value:
-    """The linear layer `name` times its scale, where it has one."""
-    y = b.linear(x, name, width)
-    return b.times(y, f"{name}.scale") if b.has(name, "scale") else y

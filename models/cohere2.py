@@ -11,7 +11,7 @@ PERIOD = 4
 def forward(b: Builder) -> Value:
     c = b.config
     window, local = b.keys.integer("attention.sliding_window"), b.sliding(PERIOD)
-    rope = b.model_rope("adjacent")
+    rope = b.model_rope("adjacent", local=True)
     x = b.embed()
     for layer in b.layers():
         h = b.layer_norm(x, "attn_norm")

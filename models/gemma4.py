@@ -14,8 +14,7 @@ def forward(b: Builder) -> Value:
     local, window = b.sliding(), b.keys.integer("attention.sliding_window")
     local_dim = b.keys.integer("attention.key_length_swa", most=MAX_HEAD_DIM)
     own = c.layers - b.keys.integer("attention.shared_kv_layers", 0, least=0, most=c.layers)
-    local_rope = b.local_rope(b.keys.integer("rope.dimension_count_swa", local_dim, most=local_dim))
-    global_rope = b.model_rope("halves")
+    global_rope, local_rope = b.model_rope("halves"), b.local_rope(local_dim)
     per_layer = b.keys.integer("embedding_length_per_layer_input", 0, least=0)
     x = b.embed(scale=c.dim**0.5)
     embedded = gemma3n.per_layer_embedding(b, x, per_layer) if per_layer else None

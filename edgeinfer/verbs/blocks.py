@@ -14,13 +14,12 @@ from edgeinfer.rope import Pairs, Rope
 from edgeinfer.verbs.attention import Attention
 from edgeinfer.verbs.experts import Experts, Router
 from edgeinfer.verbs.recurrence import Recurrence
-from edgeinfer.verbs.rows import Rows
 
 LOCAL_ROPE_BASE = 10_000.0
 ROUTER_GATES = {1: "softmax", 2: "sigmoid", 3: "chosen"}  # by the number in expert_gating_func
 
 
-class Builder(Rows, Attention, Experts, Recurrence):
+class Builder(Attention, Experts, Recurrence):
     """What an architecture function gets.  The compositions take the tensors by the names that GGUF gives them."""
 
     def head_norm(self, x: Value, name: str) -> Value:
@@ -49,11 +48,12 @@ class Builder(Rows, Attention, Experts, Recurrence):
 
     def model_rope(self, pairs: Pairs, local: bool = False) -> Rope:
         """The RoPE that the file's keys and frequency factors (rope_freqs, or LongRoPE's two) describe; `local`: that
-        of the layers with a sliding window, where they may have another base."""
+        of the layers with a sliding window, which may have another base and width."""
         config = self.config
         if local:
             base = self.keys.number("rope.freq_base_swa", config.rope_base, least=MIN_ROPE_BASE)
-            config = dataclasses.replace(config, rope_base=base)
+            dim = self.keys.turning("rope.dimension_count_swa", config.rope_dim, config.key_dim)
+            config = dataclasses.replace(config, rope_base=base, rope_dim=dim)
         has_long, has_short = self.has("rope_factors_long"), self.has("rope_factors_short")
         if has_long or has_short:
             size = "long" if self.n_ctx > config.rope_context else "short"
@@ -72,10 +72,12 @@ class Builder(Rows, Attention, Experts, Recurrence):
             raise FormatError(f"tensor {full} holds a factor of {wrong[0]:g}, by which no frequency can be divided")
         return factors
 
-    def local_rope(self, dim: int | None = None) -> Rope:
-        """The RoPE of Gemma's sliding-window layers: a base of its own, and positions that are never scaled."""
+    def local_rope(self, head_dim: int | None = None) -> Rope:
+        """The RoPE of Gemma's sliding-window layers: a base of its own, and positions that are never scaled.
+        `head_dim`, if not that of the other layers, is as much as turns where the file does not say."""
         base = self.keys.number("rope.freq_base_swa", LOCAL_ROPE_BASE, least=MIN_ROPE_BASE)
-        plain = rope.plain(self.config.rope_dim if dim is None else dim, base, "halves")
+        widths = (self.config.rope_dim, self.config.key_dim) if head_dim is None else (head_dim, head_dim)
+        plain = rope.plain(self.keys.turning("rope.dimension_count_swa", *widths), base, "halves")
         return dataclasses.replace(plain, scale=self.config.rope_attn_factor)
 
     def typed_embedding(self, positions: bool = False) -> Value:
@@ -132,10 +134,7 @@ class Builder(Rows, Attention, Experts, Recurrence):
         else:
             h = self.activate(self.expert_linear(h, choice, "ffn_up_exps", count, width), act)
         h = self.expert_linear(h, choice, "ffn_down_exps", count, self.config.dim, each=True)
-        weights = self.split(choice, router.used, router.used)
-        if self.has("ffn_down_exps", "scale"):
-            weights = self.mul(weights, self.pick(choice, "ffn_down_exps.scale", count))
-        return self.mix(h, weights, router.used)
+        return self.mix(h, self.split(choice, router.used, router.used), router.used)
 
     def moe(self, h: Value, act: str, gate: str = "softmax", normalise: bool = False) -> Value:
         """The feed-forward of a layer: dense where it has no ffn_gate_inp, else experts by the model's router.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from edgeinfer.op import Value
-from edgeinfer.verbs.tracer import Tracer, expect
+from edgeinfer.verbs.rows import Rows
+from edgeinfer.verbs.tracer import expect
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Router:
     groups_used: int = 1  # of which the best are looked at: those whose two best experts are best together
 
 
-class Experts(Tracer):
+class Experts(Rows):
     """One op each.
 
     A choice is 2 * used wide: the numbers of the chosen experts, best first, and then their weights.
@@ -41,13 +42,17 @@ class Experts(Tracer):
         """Linear layers of the chosen experts, side by side: used * width.
 
         x is one row for all of them, with `each` as many side by side as there are experts chosen.  The tensor is
-        experts x width x row; `name`.bias, experts x width, is added where the file has it.
+        experts x width x row; `name`.bias, experts x width, is added where the file has it.  Where it
+        has `name`.scale, a number for each expert, the matrices are that times what is stored.
         """
         used = choice.width // 2
         expect(not each or x.width % used == 0, f"expert_linear of {x.width} for {used} experts")
         weights = self._weight(name, experts, width, x.width // used if each else x.width)
-        weights += self._optional(f"{name}.bias", experts, width)
-        return self._emit("expert_linear", used * width, (x, choice), weights, used=used, each=each)
+        biases = self._optional(f"{name}.bias", experts, width)
+        y = self._emit("expert_linear", used * width, (x, choice), weights + biases, used=used, each=each)
+        if biases or not self._scaled(name, experts):  # no file has both, and one that had would be refused
+            return y
+        return self.mul(y, self.pick(choice, f"{name}.scale", experts))
 
     def pick(self, choice: Value, tensor: str, experts: int) -> Value:
         """The chosen experts' numbers from a vector with one for each; the tensor is given with its ending."""

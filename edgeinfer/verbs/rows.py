@@ -56,13 +56,17 @@ class Rows(Tracer):
     def linear(self, x: Value, name: str, width: int, bias: str | None = None) -> Value:
         """x @ w.T, `width` wide, plus `name`.bias where the file has it, or plus the tensor `bias`.weight.
 
-        The matrix of a linear layer one wide may be a vector.
+        The matrix of a linear layer one wide may be a vector.  Where the file has `name`.scale, the matrix is that
+        times what is stored.
         """
         shapes = [(width, x.width)] + [(x.width,)] * (width == 1)
         weights = self._tensor(f"{name}.weight", *shapes)
-        if bias is not None:
-            weights += self._weight(bias, width)
-        return self._emit("linear", width, (x,), weights + self._optional(f"{name}.bias", width))
+        added = f"{name}.bias" if bias is None else f"{bias}.weight"
+        biases = self._optional(added, width) if bias is None else self._tensor(added, (width,))
+        if not self._scaled(name):
+            return self._emit("linear", width, (x,), weights + biases)
+        y = self.times(self._emit("linear", width, (x,), weights), f"{name}.scale")
+        return self.plus(y, added) if biases else y
 
     def head_linear(self, x: Value, name: str, heads: int, width: int) -> Value:
         """A linear layer, `width` wide, for each of `heads` equal parts of x; the tensor is heads x width x part."""

@@ -80,6 +80,13 @@ class Tracer:
         """The full name of a tensor given with its ending, or nothing where the file has none."""
         return self._tensor(name, shape) if self._full(name) in self._tensors else ()
 
+    def _scaled(self, name: str, matrices: int = 1) -> bool:
+        """Whether the file has `name`.scale with a number for each of `matrices`, by which their weights are to be
+        multiplied, as NVFP4's are.  `name`.input_scale, for activations of 4 bits, is of no use here."""
+        self._full(f"{name}.input_scale")
+        tensor = self._tensors.get(f"{self._prefix}{name}.scale")
+        return tensor is not None and math.prod(tensor.shape) == matrices
+
     def _tensor(self, name: str, *shapes: tuple[int, ...]) -> tuple[str, ...]:
         """The full name, as a tuple of one; the tensor must have one of the shapes.
 

@@ -29,13 +29,16 @@ TEMPLATE_PAIRS = [  # letters are bytes, " a" is 259, " b" 270, " c" 278
 ]
 
 
+Shapes = dict[str, tuple[int, ...]]  # of tensors, by name
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """An architecture: its keys, the shapes of its tensors by GGUF's names, its vocabulary, the ids of its pairs."""
 
     arch: str
     keys: dict[str, Any]
-    shapes: dict[str, tuple[int, ...]]
+    shapes: Shapes
     vocab: dict[str, Any]
     pairs: list[list[int]] = dataclasses.field(default_factory=list)
 
@@ -98,31 +101,31 @@ ROBERTA = words(
 )  # fmt: skip
 
 
-def affine(name: str, rows: int, cols: int = DIM) -> dict[str, tuple[int, ...]]:
+def affine(name: str, rows: int, cols: int = DIM) -> Shapes:
     return {f"{name}.weight": (rows, cols), f"{name}.bias": (rows,)}
 
 
-def norm(name: str) -> dict[str, tuple[int, ...]]:
+def norm(name: str) -> Shapes:
     return {f"{name}.weight": (DIM,), f"{name}.bias": (DIM,)}
 
 
-def matrix(name: str, rows: int, cols: int = DIM) -> dict[str, tuple[int, ...]]:
+def matrix(name: str, rows: int, cols: int = DIM) -> Shapes:
     return {f"{name}.weight": (rows, cols)}
 
 
-def vector(name: str, size: int = DIM) -> dict[str, tuple[int, ...]]:
+def vector(name: str, size: int = DIM) -> Shapes:
     return {f"{name}.weight": (size,)}
 
 
-def layers(count: int, *parts: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+def layers(count: int, *parts: Shapes) -> Shapes:
     return {f"blk.{layer}.{name}": shape for layer in range(count) for part in parts for name, shape in part.items()}
 
 
-def embedding(vocab: int = WORDS, types: int = 0) -> dict[str, tuple[int, ...]]:
+def embedding(vocab: int = WORDS, types: int = 0) -> Shapes:
     return matrix("token_embd", vocab) | (matrix("token_types", types) if types else {})
 
 
-def without_bias(shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+def without_bias(shapes: Shapes) -> Shapes:
     return {name: shape for name, shape in shapes.items() if not name.endswith("bias")}
 
 

@@ -22,6 +22,7 @@ YARN = {
     "rope.scaling.original_context_length": 16,
 }
 LOCAL = {"rope.freq_base_swa": 100.0, "attention.sliding_window_pattern": 3}
+TURNING = {"rope.dimension_count_swa": 8}  # of a head in layers with windows
 GROWING = {"attention.temperature_scale": 0.5, "attention.temperature_length": 4}
 
 
@@ -37,6 +38,8 @@ CASES = {
     "cohere2-pattern": Case("cohere2", "cohere2", {"attention.sliding_window_pattern": 2}),
     "afmoe-pattern": Case("afmoe", "afmoe", {"attention.sliding_window_pattern": 2}),
     "afmoe-bases": Case("afmoe", "afmoe", {**LOCAL, **YARN}),
+    "afmoe-turning": Case("afmoe", "afmoe", TURNING),
+    "cohere2-turning": Case("cohere2", "cohere2", TURNING),
     "exaone4-pattern": Case("exaone4", "exaone4-swa64", {"attention.sliding_window_pattern": 2}),
     "gemma2-bases": Case("gemma2", "gemma2", {**LOCAL, **YARN}, 1e-2),
     "gemma3-grown": Case("gemma3", "gemma3", {**YARN, "rope.scaling.attn_factor": 1.7}, 3e-2),

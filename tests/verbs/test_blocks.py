@@ -94,6 +94,17 @@ def test_a_layer_without_a_router_is_dense_and_a_shared_expert_may_be_gated(buil
     assert kinds(b)[-6:] == ["gated", "linear", "linear", "activate", "mul", "add"]
 
 
+def test_layers_with_windows_may_turn_fewer_dimensions(builder):
+    def edit(keys, held):
+        keys["llama.rope.dimension_count_swa"] = 8
+
+    b = builder(edit)
+    widths = [2 * len(rope.frequencies) for rope in (b.model_rope("halves"), b.model_rope("halves", local=True))]
+    assert widths == [16, 8] and len(b.local_rope().frequencies) == 4
+    with pytest.raises(FormatError, match="rope.dimension_count_swa is 8, must be in 0..4"):
+        b.local_rope(head_dim=4)
+
+
 def test_windows_by_pattern_or_period(builder):
     assert builder(keys(attention__sliding_window_pattern=[True, False])).sliding(1) == (True, False)
     assert builder(keys(attention__sliding_window_pattern=2), layers=4).sliding() == (True, False, True, False)

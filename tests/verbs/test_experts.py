@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgeinfer.errors import FormatError
+from edgeinfer.errors import FormatError, UnsupportedError
 from edgeinfer.verbs.experts import Router
 
 
@@ -31,3 +31,20 @@ def test_widths_of_experts(builder, tensors):
     assert b.mix(down, b.split(choice, 3, 3), 3).width == 64
     with pytest.raises(FormatError, match="do not fit together: mix"):
         b.mix(x, choice, 3)
+
+
+def test_each_expert_s_scale_multiplies_what_it_gives(builder, tensors):
+    scaled = tensors(
+        up__weight=(8, 24, 64), up__scale=(8,), down__weight=(8, 64, 24), down__scale=(8,), down__bias=(8, 64)
+    )
+    b = builder(scaled)
+    x = b.embed()
+    choice = b.route(b.split(x, 0, 8), Router(3))
+    up = b.expert_linear(x, choice, "up", 8, 24)
+    assert up.width == 3 * 24 and [op.kind for op in b.ops[-3:]] == ["expert_linear", "pick", "mul"]
+    b.expert_linear(up, choice, "down", 8, 64, each=True)
+    assert b.ops[-1].kind == "expert_linear"  # with a bias besides: then `finish` names the scale
+    list(b.layers(0))  # known are those of all layers
+    b.ignore("output", "output_norm")
+    with pytest.raises(UnsupportedError, match="no use for tensor .*down.scale"):
+        b.finish()

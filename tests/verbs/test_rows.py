@@ -33,6 +33,29 @@ def test_a_linear_layer_one_wide_may_be_a_vector(builder, tensors):
     assert b.ops[-1].weights == ("low.weight", "base.weight")
 
 
+def test_a_matrix_with_a_scale_is_multiplied_before_the_bias_is_added(builder, tensors):
+    given = {"a__weight": (8, 64), "a__bias": (8,), "a__scale": (1,), "a__input_scale": (1,)}
+    b = builder(tensors(**given, c__weight=(8, 64), c__scale=(1,), other__weight=(8,)))
+    b.linear(b.embed(), "a", 8)
+    assert [(op.kind, op.weights) for op in b.ops[1:]] == [
+        ("linear", ("a.weight",)),
+        ("times", ("a.scale",)),
+        ("plus", ("a.bias",)),
+    ]
+    b.linear(b.embed(), "c", 8, bias="other")
+    assert [op.weights for op in b.ops[-3:]] == [("c.weight",), ("c.scale",), ("other.weight",)]
+
+
+def test_numbers_of_another_count_are_no_scale_of_a_matrix(builder, tensors):
+    b = builder(tensors(a__weight=(8, 64), a__scale=(64,)))
+    b.linear(b.embed(), "a", 8)
+    assert b.ops[-1].kind == "linear"
+    list(b.layers(0))  # known are those of all layers
+    b.ignore("output", "output_norm")
+    with pytest.raises(UnsupportedError, match="no use for tensor .*a.scale"):
+        b.finish()
+
+
 def test_widths_of_parts(builder, tensors):
     b = builder(tensors(heads__weight=(4, 8, 16)))
     x = b.embed()
