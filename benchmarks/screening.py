@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from edgeinfer import LLM
-from edgeinfer.backend import Chunk, top
+from edgeinfer.backend import Chunk, Top, top
 from edgeinfer.cpu import CpuBackend
 from edgeinfer.formats import gguf
 from edgeinfer.plan import trace
@@ -45,15 +45,15 @@ def texts() -> Iterator[str]:
 def end(backend: CpuBackend, selection: Selection, k: int) -> np.ndarray:
     """Bits of ids and logits of the end of a step with the view, once more for the same activations."""
     first, program = len(backend._records) - 1, selection._screened
-    program.records[-1, WANTED] = k
-    program.records[-2, WANTED] = k + FIRST
-    selection._counts.fill(0)
+    program.set(-1, WANTED, k)
+    program.set(-2, WANTED, k + FIRST)
+    selection._counts.clear()
     backend._workers.run(program.address + first * OP_BYTES, program.count - first, backend._step.address)
-    return bits(selection._found.top(k))
+    return bits(selection._rows["found"].top(selection.count("found"), k))
 
 
-def bits(found: object) -> np.ndarray:
-    return np.array([found.ids, found.logits.view(np.int32)])  # type: ignore[attr-defined]
+def bits(found: Top) -> np.ndarray:
+    return np.array([found.ids, np.float32(found.logits).view(np.int32)])
 
 
 def compare(path: str, positions: int, threads: int) -> None:
@@ -70,11 +70,11 @@ def compare(path: str, positions: int, threads: int) -> None:
             got = bits(backend.step_top(Chunk(seq, [id], 1), 40))
             if not selection._screen.ready:
                 continue
-            rescored[40].append(int(selection._rescored[0]))
+            rescored[40].append(selection.count("rescored"))
             greedy = end(backend, selection, 1)
-            rescored[1].append(int(selection._rescored[0]))
+            rescored[1].append(selection.count("rescored"))
             backend._write_to(logits)
-            backend._counters[:] = 0
+            backend._counters.clear()
             last = backend._program.address + (backend._program.count - 1) * OP_BYTES
             backend._workers.run(last, 1, backend._step.address)
             same = np.array_equal(got, bits(top(logits[0], 40))) and np.array_equal(greedy, bits(top(logits[0], 1)))

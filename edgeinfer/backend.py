@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from edgeinfer.plan import Plan
 from edgeinfer.sampling import largest
 
 
-@dataclasses.dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """`ids` to append to sequence `seq`; the last `outputs` of these positions give logits.  1 in plans that pool."""
 
     seq: int
@@ -22,14 +20,13 @@ class Chunk:
     outputs: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Top:
-    """The largest logits of a position: ids i64[k] and logits f32[k], falling, of equal ones the lowest id first.
+class Top(NamedTuple):
+    """The k largest logits of a position, falling, of equal ones the lowest id first.
 
     Where logits are not finite it is the one that `argmax` finds."""
 
-    ids: np.ndarray
-    logits: np.ndarray
+    ids: list[int]
+    logits: list[float]
 
 
 class Backend(Protocol):
@@ -80,10 +77,12 @@ class Backend(Protocol):
 
 def check_step(backend: Backend, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
     """Raise where `backend.step(chunks, logits)` is impossible; every backend calls it first."""
-    tokens, outputs = sum(len(c.ids) for c in chunks), sum(c.outputs for c in chunks)
+    tokens = outputs = 0
+    for chunk in chunks:
+        tokens, outputs = tokens + len(chunk.ids), outputs + chunk.outputs
     if not 1 <= tokens <= backend.n_batch:
         raise RequestError(f"a step of {tokens} tokens; must be 1..{backend.n_batch}")
-    if len({c.seq for c in chunks}) != len(chunks):
+    if len(chunks) > 1 and len({c.seq for c in chunks}) != len(chunks):
         raise RequestError("a step with two chunks of one sequence")
     width = backend.plan.width
     if logits.shape != (outputs, width) or logits.dtype != np.float32:
@@ -98,9 +97,9 @@ def check_step(backend: Backend, chunks: Sequence[Chunk], logits: np.ndarray) ->
         length = backend.length(chunk.seq) + len(chunk.ids)
         if length > backend.n_ctx:
             raise ContextFullError(f"{length} tokens do not fit into the context of {backend.n_ctx}")
-        wrong = [i for i in chunk.ids if not 0 <= i < backend.n_vocab]
-        if wrong:
-            raise RequestError(f"token {wrong[0]} is not in the vocabulary, 0..{backend.n_vocab - 1}")
+        for id in chunk.ids:
+            if not 0 <= id < backend.n_vocab:
+                raise RequestError(f"token {id} is not in the vocabulary, 0..{backend.n_vocab - 1}")
 
 
 def segments(ids: Sequence[int], separator: int, count: int) -> np.ndarray:
@@ -121,4 +120,4 @@ def top(logits: np.ndarray, k: int) -> Top:
     """The k largest of logits f32[vocab]."""
     best = int(logits.argmax())  # the first NaN, if there is one
     ids = largest(logits, k) if np.isfinite(logits[best]) else np.array([best])
-    return Top(ids, logits[ids])
+    return Top(ids.tolist(), logits[ids].tolist())

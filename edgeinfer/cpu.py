@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,6 +16,7 @@ from edgeinfer.models import catalog
 from edgeinfer.plan import Plan
 from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import cpu, layout, pack, record
+from edgeinfer.simd_kernels.numbers import Numbers
 from edgeinfer.simd_kernels.workers import Program, Workers
 from edgeinfer.spans import Span, Trace
 from edgeinfer.state import States
@@ -93,9 +93,9 @@ class CpuBackend:
             h for n in nodes for h in n.helpers.values() if h not in places
         }
         kernels = pack.load(names, self.tier, catalog.home() / "kernels")
-        counters = 64 * sum(node.counter for node in nodes)
-        self._counters = layout.aligned(counters)
-        free = iter(range(self._counters.ctypes.data, self._counters.ctypes.data + counters, 64))
+        counters = sum(node.counter for node in nodes)
+        self._counters = Numbers(8 * counters)
+        free = iter(range(self._counters.address, self._counters.address + 64 * counters, 64))
         self._boards = Boards()
         self._records = resolve(
             self._lowered,
@@ -212,7 +212,8 @@ class CpuBackend:
 
     def _write_to(self, logits: np.ndarray) -> None:
         for op, field in self._outs:
-            self._records[op, field : field + 2] = logits.ctypes.data, 4 * self.plan.width
+            self._program.set(op, field, logits.ctypes.data)
+            self._program.set(op, field + 1, 4 * self.plan.width)
 
     def _begin(self, chunks: Sequence[Chunk]) -> list[int]:
         """What is to be done before the workers take a step; the lengths of its sequences."""
@@ -226,7 +227,7 @@ class CpuBackend:
         self._step.fill(chunks, lengths, self._cache, self._states)
         for table in self._ropes:
             table.reach(reach)
-        self._counters.fill(0)
+        self._counters.clear()
         return lengths
 
     def _end(self, chunks: Sequence[Chunk], lengths: Sequence[int]) -> None:
@@ -254,8 +255,7 @@ class CpuBackend:
 
 
 class Step:
-    """The record of a step and the arrays it points to: filled in by `array`, which for a few numbers is quicker than
-    numpy, as each step of a model drives code out of the caches."""
+    """The record of a step and the numbers it points to."""
 
     def __init__(self, n_batch: int, n_seq: int, windows: list[int], plan: Plan) -> None:
         self._record = Numbers(record.OP_FIELDS)
@@ -296,19 +296,6 @@ class Step:
                 rows.put(row, (cache.groups[window].table(chunk.seq),) * count)
             row, outputs = stop, outputs + chunk.outputs
         self.set(tokens=row, outputs=outputs, span_count=len(chunks))
-
-
-class Numbers:
-    """i64[count], zero at first, at `address`."""
-
-    def __init__(self, count: int) -> None:
-        memory = np.zeros(count, np.int64)
-        self.address: int = memory.ctypes.data
-        self.values = memory.data.cast("B").cast("q")
-
-    def put(self, place: int, numbers: Sequence[int]) -> None:
-        """Write these from `place` on."""
-        self.values[place : place + len(numbers)] = array("q", numbers)
 
 
 class RopeTable:

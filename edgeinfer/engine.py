@@ -41,7 +41,7 @@ class Engine:
         self._idle: list[Sequence] = []  # longest unused first
         self._busy: list[Sequence] = []
         self._readers: list[int] = []  # the backend's sequences that `encode` has opened, empty between its steps
-        self._queue, self._stepping = threading.Lock(), threading.Lock()
+        self._turn = _Turn(self.check_open)
         self._closed = False
 
     @contextmanager
@@ -82,7 +82,7 @@ class Engine:
             part = sequence.ids[sequence.held : sequence.held + self.n_batch]
             self._step([Chunk(sequence.number, part, 0)], np.empty((0, self.n_vocab), np.float32))
             sequence.held += len(part)
-        with self._turn():
+        with self._turn:
             top = self._backend.step_top(Chunk(sequence.number, sequence.ids[sequence.held :], 1), k)
         sequence.held = len(sequence.ids)
         return top
@@ -93,7 +93,7 @@ class Engine:
         Fills out, float32[texts, width].  The texts have no more than n_batch tokens together, and there are no more of
         them than the backend has sequences.
         """
-        with self._turn():
+        with self._turn:
             while len(self._readers) < len(texts):
                 self._readers.append(self._backend.open())
             readers = self._readers[: len(texts)]
@@ -121,7 +121,7 @@ class Engine:
 
     def close(self) -> None:
         """Give back memory and threads once the step that runs has ended.  Requests under way end with RequestError."""
-        with self._stepping:
+        with self._turn.running:
             if not self._closed:
                 self._closed = True
                 self._close_backend()
@@ -130,19 +130,8 @@ class Engine:
             self._pool.notify_all()
 
     def _step(self, chunks: list[Chunk], logits: np.ndarray) -> None:
-        with self._turn():
+        with self._turn:
             self._backend.step(chunks, logits)
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """The backend, for one caller at a time.  The one who waits for it holds the queue, so nobody overtakes."""
-        with self._queue:
-            self._stepping.acquire()
-        try:
-            self.check_open()
-            yield
-        finally:
-            self._stepping.release()
 
     def _acquire(self, ids: Items[int]) -> Sequence:
         with self._pool:
@@ -162,7 +151,7 @@ class Engine:
         return self._open() or next(iter(self._idle), None)
 
     def _open(self) -> Sequence | None:
-        with self._turn():
+        with self._turn:
             if len(self._idle) + len(self._busy) < self._backend.n_seq:
                 try:
                     return Sequence(self._backend.open())
@@ -175,7 +164,7 @@ class Engine:
 
     def _rewind(self, sequence: Sequence, length: int) -> None:
         """Have the backend hold at most `length` tokens; it says how many there are, as a step may have broken off."""
-        with self._turn():
+        with self._turn:
             sequence.held = self._backend.length(sequence.number)
             if length < sequence.held:
                 sequence.held = self._backend.cut(sequence.number, length)
@@ -191,6 +180,27 @@ class Engine:
                 self._busy.remove(sequence)
                 self._idle.append(sequence)
                 self._pool.notify()
+
+
+class _Turn:
+    """The backend, for one caller at a time.  The one who waits for it holds the queue, so nobody overtakes."""
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        """`check` raises where the backend may not be used; it is asked at the beginning of every turn."""
+        self.running = threading.Lock()
+        self._queue, self._check = threading.Lock(), check
+
+    def __enter__(self) -> None:
+        with self._queue:
+            self.running.acquire()
+        try:
+            self._check()
+        except BaseException:
+            self.running.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.running.release()
 
 
 def _common(a: Items[int], b: Items[int]) -> int:

@@ -40,6 +40,7 @@ class Group:
         self.each = self.ring or self.blocks
         self.tables = np.zeros((n_seq, self.blocks), np.int32)
         self._first_table: int = self.tables.ctypes.data
+        self._table_bytes = 4 * self.blocks
         whole = n_seq * self.each
         self.pool_blocks = whole if together is None else min(whole, together // BLOCK + n_seq)
         self._free = list(range(self.pool_blocks - 1, -1, -1))
@@ -48,16 +49,16 @@ class Group:
 
     def table(self, seq: int) -> int:
         """The address of the sequence's table."""
-        return self._first_table + seq * self.tables.strides[0]
+        return self._first_table + seq * self._table_bytes
 
     def grow(self, seq: int, length: int) -> None:
         """Have a block for every position below `length`."""
-        held, table = self._held[seq], self.tables[seq]
+        held = self._held[seq]
         wanted = min(up(length, BLOCK) // BLOCK, self.each)
         while len(held) < wanted:
             if not self._free:
                 raise BackendError("the sequences hold more tokens together than there is room for")
-            table[len(held) :: self.ring or self.blocks] = self._free[-1]
+            self.tables[seq, len(held) :: self.ring or self.blocks] = self._free[-1]
             held.append(self._free.pop())  # last: where an interrupt comes before it, the next step does both again
         self._top[seq] = max(self._top[seq], length)
 

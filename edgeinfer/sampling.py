@@ -296,18 +296,18 @@ class Sampler:
             best = self._drawn(logits)
         return best if places is None else int(places[best])
 
-    def pick_top(self, ids: np.ndarray, logits: np.ndarray) -> int:
-        """As `pick`, from the `top` largest logits alone: ids i64[n], logits f32[n], falling."""
-        _check_finite(int(ids[0]), logits[0])
+    def pick_top(self, ids: list[int], logits: list[float]) -> int:
+        """As `pick`, from the `top` largest logits alone, which fall."""
+        _check_finite(ids[0], logits[0])
         if self._params.temperature <= GREEDY:
-            return int(ids[0])
-        return int(ids[self._drawn_few(logits)])
+            return ids[0]
+        return ids[self._drawn_few(logits)]
 
     def _drawn(self, logits: np.ndarray) -> int:
         """The place that the next random number chooses."""
         if 0 < self._params.top_k <= MOST_TOP:
             kept = largest(logits, self._params.top_k)
-            return int(kept[self._drawn_few(logits[kept])])
+            return int(kept[self._drawn_few(logits[kept].tolist())])
         places = None
         for step in self._steps:
             kept = step(logits)
@@ -315,10 +315,10 @@ class Sampler:
         place = draw(temper(logits, self._params.temperature), self._random.random())
         return place if places is None else int(places[place])
 
-    def _drawn_few(self, logits: np.ndarray) -> int:
+    def _drawn_few(self, logits: list[float]) -> int:
         """The place that it chooses among these, which fall."""
         p = self._params
-        return draw_few(logits.tolist(), p.temperature, p.top_p, p.min_p, self._random.random())
+        return draw_few(logits, p.temperature, p.top_p, p.min_p, self._random.random())
 
     def _adjusted(self, logits: np.ndarray) -> np.ndarray:
         """The logits with bias and penalties, copied if that changes any."""

@@ -8,7 +8,6 @@ rows whose bound reaches it are computed, which the k largest are among.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,6 +16,7 @@ from edgeinfer.backend import Top
 from edgeinfer.lowering.nodes import Boards, parts
 from edgeinfer.screen import Run, Screen, operation
 from edgeinfer.simd_kernels import layout, record
+from edgeinfer.simd_kernels.numbers import Numbers
 from edgeinfer.simd_kernels.workers import Program
 
 FIRST = 64  # rows beside k whose logits say what bounds are compared with
@@ -24,20 +24,25 @@ MOST_SHARE = 0.3  # of the rows computed after all, above which the view, half t
 MEMORY, RETRY = 8, 32  # steps that the share is a mean of, and after which a view that did not pay is tried again
 KERNELS = ("select.scan", "select.pick")
 WANTED = record.PICK.names.index("wanted")
+# Of a step: what the three operations have claimed; logits computed beside the view; rows found; groups not finite.
+COUNTS = ("scan", "pick first", "pick", "rescored", "first", "found", "unsound")
 
 
 class Found:
-    """Rows that a step notes down, with their logits."""
+    """Rows that a step notes down, with their logits: ids i64[rows], values f32[rows]."""
 
-    def __init__(self, rows: int, count: np.ndarray) -> None:
-        self.count = count
-        self.ids, self.values = layout.aligned(8 * rows).view(np.int64), layout.aligned(4 * rows).view(np.float32)
+    def __init__(self, rows: int) -> None:
+        self.ids, self.values = layout.aligned(8 * rows), layout.aligned(4 * rows)
+        self._ids = self.ids.data.cast("q")
+        self._values = self.values.data.cast("f")
 
-    def top(self, k: int) -> Top:
-        count = int(self.count[0])
-        ids, values = self.ids[:count], self.values[:count]
-        order = np.lexsort((ids, -values))[:k]
-        return Top(ids[order], values[order])
+    def top(self, count: int, k: int) -> Top:
+        """The k largest of so many."""
+        ids, values = list(self._ids[:count]), list(self._values[:count])
+        if count == 1:  # most often, where one is wanted
+            return Top(ids, values)
+        places = sorted(range(count), key=lambda place: (-values[place], ids[place]))[:k]
+        return Top([ids[place] for place in places], [values[place] for place in places])
 
 
 class Selection:
@@ -53,20 +58,19 @@ class Selection:
         self._tops = layout.aligned(4 * self._groups[0]).view(np.float32)
         self._scores = layout.aligned(4 * layout.GROUP * self._groups[0]).view(np.float32)
         self._scores[rows:] = np.finfo(np.float32).min
-        self._counts = layout.aligned(6 * 64).view(np.int64).reshape(6, 8)  # all zero when a step begins
-        self._counters, self._rescored = self._counts[:3], self._counts[3]
-        self._first, self._found = Found(rows, self._counts[4]), Found(rows, self._counts[5])
+        self._counts = Numbers(8 * len(COUNTS))  # all zero when a step begins
+        self._rows = {name: Found(rows) for name in ("first", "found")}
         self._shares: dict[int, float] = {}  # of the rows computed beside the view, by k
         self._steps = 0
         self.spared = 0  # bytes that the last step read less than the whole matrix has
         matrix = {name: linear[name] for name in ("x", "w", "row_bytes", "cols", "bias", "dot")}
-        tops, none = (self._tops, self._groups), dict.fromkeys(matrix, 0)
+        tops, none = (self._tops, self._groups.ctypes.data), dict.fromkeys(matrix, 0)
         scores = self._scores_fields()
         scan = self._operation(record.SCAN, "select.scan", parts(rows, scores["chunk"]), **matrix, rows=rows, **scores)
-        self._whole = Program(np.array([*body, scan, self._pick(1, tops, self._found, none)]))
+        self._whole = Program(np.array([*body, scan, self._pick("pick", tops, "found", none)]))
         if screen:
-            first = self._pick(1, tops, self._first, matrix, keep=True)
-            rest = self._pick(2, (self._first.values, self._first.count), self._found, matrix)
+            first = self._pick("pick first", tops, "first", matrix, keep=True)
+            rest = self._pick("pick", (self._rows["first"].values, self._address("first")), "found", matrix)
             self._screened = Program(np.array([*body, *screen.records(self._boards, **scores), first, rest]))
 
     def run(self, run: Run, k: int) -> Top | None:
@@ -74,20 +78,28 @@ class Selection:
         screened = self._view_pays(k)
         program = self._screened if screened else self._whole
         if screened:
-            program.records[-2, WANTED] = k + FIRST
-        program.records[-1, WANTED] = k
-        self._counts.fill(0)
+            program.set(-2, WANTED, k + FIRST)
+        program.set(-1, WANTED, k)
+        self._counts.clear()
         run(program)
         self.spared = 0
-        if not math.isfinite(self._tops.max()):
+        if self.count("unsound"):
             self._screen = None
             return None
         if self._screen and screened:
-            left = self._linear["rows"] - int(self._rescored[0])
-            self.spared = left * self._linear["row_bytes"] - self._screen.size
-            share = float(self._rescored[0]) / self._linear["rows"]
+            rescored, rows = self.count("rescored"), self._linear["rows"]
+            self.spared = (rows - rescored) * self._linear["row_bytes"] - self._screen.size
+            share = rescored / rows
             self._shares[k] = self._shares.get(k, share) + (share - self._shares.get(k, share)) / MEMORY
-        return self._found.top(k)
+        return self._rows["found"].top(self.count("found"), k)
+
+    def count(self, name: str) -> int:
+        """One of COUNTS of the last step."""
+        return self._counts.values[8 * COUNTS.index(name)]
+
+    def _address(self, count: str) -> int:
+        """Of one of COUNTS, each of which has a cache line."""
+        return self._counts.address + 64 * COUNTS.index(count)
 
     def _view_pays(self, k: int) -> bool:
         """Whether there is a view and the last steps that used it had few rows left to compute."""
@@ -102,15 +114,15 @@ class Selection:
 
     def _scores_fields(self) -> dict[str, int]:
         """Where scores go, and how many of them a worker computes at a time."""
-        places = {"scores": self._scores, "tops": self._tops, "counter": self._counters[0]}
-        addresses = {name: array.ctypes.data for name, array in places.items()}
-        return addresses | {"chunk": layout.up(self._linear["chunk"], layout.GROUP)}
+        addresses = {"scores": self._scores.ctypes.data, "tops": self._tops.ctypes.data}
+        chunk = layout.up(self._linear["chunk"], layout.GROUP)
+        return addresses | {"counter": self._address("scan"), "chunk": chunk}
 
     def _pick(
         self,
-        number: int,
-        source: tuple[np.ndarray, np.ndarray],
-        found: Found,
+        counter: str,
+        source: tuple[np.ndarray, int],
+        found: str,
         matrix: Mapping[str, int],
         keep: bool = False,
     ) -> np.ndarray:
@@ -118,16 +130,14 @@ class Selection:
             "scores": self._scores,
             "tops": self._tops,
             "source": source[0],
-            "source_count": source[1],
-            "counter": self._counters[number],
-            "ids": found.ids,
-            "values": found.values,
-            "found": found.count,
-            "rescored": self._rescored,
+            "ids": self._rows[found].ids,
+            "values": self._rows[found].values,
         }
+        counts = {"source_count": source[1], "counter": self._address(counter), "found": self._address(found)}
+        counts |= {name: self._address(name) for name in ("rescored", "unsound")}
         sizes = {"groups": int(self._groups[0]), "rows": self._linear["rows"], "wanted": 0, "keep": int(keep)}
         addresses = {name: array.ctypes.data for name, array in places.items()}
-        return self._operation(record.PICK, "select.pick", -1, **matrix, **sizes, **addresses)
+        return self._operation(record.PICK, "select.pick", -1, **matrix, **sizes, **addresses, **counts)
 
     def _operation(self, form: record.Record, kernel: str, parts: int, **fields: int) -> np.ndarray:
         return operation(form, self._kernels[kernel], self._linear["count"], self._boards.of(parts), **fields)

@@ -62,13 +62,17 @@ class States:
 
     def begin(self, seq: int, length: int, count: int) -> tuple[int, int]:
         """A step is to take `seq` from `length` tokens on by `count`: addresses of its states and of the copy, or 0."""
+        if not self.bytes:
+            return 0, 0
         self._seen[seq] = None
         slot = self._free(seq) if count > 1 else 0
-        home = self._home + seq * self._slots.strides[0]
+        home = self._home + seq * (1 + COPIES) * self.bytes
         return home, home + slot * self.bytes if slot else 0
 
     def end(self, seq: int, length: int, count: int) -> None:
         """The step is done."""
+        if not self.bytes:
+            return
         if count > 1:
             self._copied[seq][length + count - 1] = self._free(seq)
         self._seen[seq] = length + count

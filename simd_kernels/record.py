@@ -91,11 +91,11 @@ LINEAR = operation(
 )
 # The output layer where only the largest logits are wanted (select.py).  scores f32[rows], tops f32[groups]; source:
 # f32[source_count], wanted: how many of these reach the bound; ids i64, values f32: what is found; found,
-# source_count, rescored: addresses of counts.
+# source_count, rescored, unsound: addresses of counts.
 SCAN = operation("x", "w", "row_bytes", "rows", "cols", "bias", "dot", "counter", "chunk", "scores", "tops")
 PICK = operation(
     *("scores", "tops", "groups", "rows", "source", "source_count", "wanted", "counter", "ids", "values", "found"),
-    *("keep", "rescored", "x", "w", "row_bytes", "cols", "bias", "dot"),
+    *("keep", "rescored", "unsound", "x", "w", "row_bytes", "cols", "bias", "dot"),
 )
 # The view of the output matrix (screen.py): first: row; group: 0 for floats; directions f32[DIRECTIONS][cols]; chunk:
 # rows claimed at a time.

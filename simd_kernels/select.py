@@ -50,7 +50,8 @@ def pick(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> N
     """Find the rows whose score reaches the bound: the number `wanted` of those at `source` reach.
 
     With `w` their scores are only upper bounds, which logits computed here replace.  Rows found are noted with their
-    scores, in no order: all of them with `keep`, else those whose new score reaches the bound too."""
+    scores, in no order: all of them with `keep`, else those whose new score reaches the bound too.  Groups with a
+    score that is not finite count as unsound."""
     r, s = PICK.read(e, op), STEP.read(e, step)
     rows = s.scratch + thread * s.scratch_bytes
     bound = reached(e, r.source, e.load(r.source_count, I64), r.wanted)
@@ -75,7 +76,10 @@ def list_rows(e: Emitter, r: SimpleNamespace, first: Value, bound: Value, rows: 
     """Write down the rows of some groups that reach the bound, and have their weights brought near; their count."""
     count = e.var(I64)
     with e.loop(first, e.least(first + CLAIM, r.groups)) as group:
-        with e.when(e.load(r.tops + group * 4, F32) >= bound):
+        top = e.load(r.tops + group * 4, F32)
+        with e.when(top.equals(top) ^ -1):  # only NaN is not itself
+            e.claim(r.unsound)
+        with e.when(top >= bound):
             with e.loop(group * GROUP, e.least((group + 1) * GROUP, r.rows), 16) as row:
                 hits = e.load(r.scores + row * 4, WIDE) >= e.splat(bound, 16)
                 bits = e.var(I64, e.widen(e.bits(hits & e.first(r.rows - row, 16), I16), I64))

@@ -28,6 +28,7 @@ from edgeinfer.simd_kernels.layout import (
     aligned,
     sync_bytes,
 )
+from edgeinfer.simd_kernels.record import OP_FIELDS
 
 RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)
 
@@ -54,11 +55,16 @@ def gather(lines: memoryview, given: list[int], process: int) -> None:
 
 
 class Program:
-    """Operation records, i64[count][OP_FIELDS], and where they lie, which takes numpy some microseconds to say."""
+    """Operation records, i64[count][OP_FIELDS], as quick to use as `Numbers` are."""
 
     def __init__(self, records: np.ndarray) -> None:
-        self.records, self.count = records, len(records)
+        self._records, self.count = records, len(records)
+        self._numbers = records.data.cast("B").cast("q")
         self.address: int = records.ctypes.data
+
+    def set(self, operation: int, field: int, number: int) -> None:
+        """Change a field of an operation, which counts from the end if negative."""
+        self._numbers[operation % self.count * OP_FIELDS + field] = number
 
 
 class Workers:

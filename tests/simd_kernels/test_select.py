@@ -32,14 +32,14 @@ class Pick:
         source = tops if source is None else guarded(source)
         room = len(scores)
         self.ids, self.values = guarded(np.full(room, -1)), guarded(np.full(room, np.nan, np.float32))
-        self.found, self.rescored = np.zeros((2, 1), np.int64)
+        self.found, self.rescored, self.unsound = np.zeros((3, 1), np.int64)
         scratch = guarded(np.zeros(threads * 8192, np.uint8))
         step = write(record.STEP, scratch=scratch, scratch_bytes=8192)
         kernels.operate(
             "select.pick", record.PICK, 1, threads, step, scores=self.scores, tops=tops, groups=len(tops),
             rows=len(scores), source=source, source_count=np.array([len(source)]), wanted=wanted,
             counter=np.zeros(1, np.int64), ids=self.ids, values=self.values, found=self.found,
-            rescored=self.rescored, **fields,
+            rescored=self.rescored, unsound=self.unsound, **fields,
         )  # fmt: skip
 
     def rows(self):
@@ -83,6 +83,14 @@ def test_pick_computes_anew_what_reaches_the_bound(kernels):
         assert pick.rows() == np.flatnonzero(reach & ((logits >= np.sort(source)[-3]) | bool(keep))).tolist()
         assert pick.rescored[0] == reach.sum()
         assert (pick.scores[:500] == np.where(reach, logits, scores)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_pick_counts_groups_that_are_not_finite(kernels, threads):
+    scores = numbers(5000)
+    assert Pick(kernels, scores, 3, threads).unsound[0] == 0
+    scores[[70, 80, 3000, 4999]] = np.nan
+    assert Pick(kernels, scores, 3, threads).unsound[0] == 3
 
 
 @pytest.mark.parametrize("kind", ["Q8_0", "Q6_K"])
