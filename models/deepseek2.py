@@ -42,14 +42,15 @@ def queries(b: Builder, h: Value, key_dim: int) -> Value:
     return b.linear(b.norm(small, "attn_q_a_norm"), "attn_q_b", width)
 
 
-def compressed(b: Builder, h: Value, rope: Rope) -> tuple[Value, Value]:
-    """The latent vector of K and V, and the part of K that turns, which all heads share."""
+def compressed(b: Builder, h: Value, rope: Rope | None) -> tuple[Value, Value]:
+    """The latent vector of K and V, and the part of K that turns, if any does, which all heads share."""
     rank, turning = b.keys.integer("attention.kv_lora_rank"), b.config.rope_dim
     both = b.linear(h, "attn_kv_a_mqa", rank + turning)
-    return b.norm(b.split(both, 0, rank), "attn_kv_a_norm"), b.rope(b.split(both, rank, turning), rope, turning)
+    shared = b.split(both, rank, turning)
+    return b.norm(b.split(both, 0, rank), "attn_kv_a_norm"), b.rope(shared, rope, turning) if rope else shared
 
 
-def expanded(b: Builder, h: Value, q: Value, rope: Rope, layer: int, scale: float | None = None) -> Value:
+def expanded(b: Builder, h: Value, q: Value, rope: Rope | None, layer: int, scale: float | None = None) -> Value:
     """Attention over K and V of every head."""
     c = b.config
     still = c.key_dim - c.rope_dim
@@ -60,7 +61,7 @@ def expanded(b: Builder, h: Value, q: Value, rope: Rope, layer: int, scale: floa
     return b.attend(q, k, b.split(kv, still, c.value_dim, size), layer, scale=scale)
 
 
-def latent(b: Builder, h: Value, q: Value, rope: Rope, layer: int, scale: float) -> Value:
+def latent(b: Builder, h: Value, q: Value, rope: Rope | None, layer: int, scale: float) -> Value:
     """Attention over the latent vectors, one head of K and V for all: scores are (k_b q) . vector + turned parts."""
     heads, rank, turning = b.config.heads, b.keys.integer("attention.kv_lora_rank"), b.config.rope_dim
     vector, turned = compressed(b, h, rope)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from edgeinfer.lowering.nodes import Buffer, Nodes
 from edgeinfer.plan import Op
 from edgeinfer.simd_kernels import record
@@ -34,18 +36,18 @@ class Arithmetic(Nodes):
         )
 
     def plus(self, op: Op) -> None:
-        self.vector(op, "add")
+        self.vector(op, "add", self.plan.tensors[op.weights[0]].float32())
 
     def times(self, op: Op) -> None:
-        tensor = self.plan.tensors[op.weights[0]].float32().reshape(-1)
-        if len(tensor) == 1 < op.out.width:
-            self.constant(op, "scale", float(tensor[0]))
+        w = self.plan.tensors[op.weights[0]].float32().reshape(-1)
+        if len(w) == 1 < op.out.width:
+            self.constant(op, "scale", float(w[0]))
         else:
-            self.vector(op, "mul")
+            self.vector(op, "mul", np.repeat(w, op.out.width // len(w)))
 
-    def vector(self, op: Op, kernel: str) -> None:
-        """Every row with one vector of weights."""
-        fields = {"width": op.out.width, "y": self.floats(op.weights[0]), "y_stride": 0}
+    def vector(self, op: Op, kernel: str, y: np.ndarray) -> None:
+        """Every row with one vector, f32[width]."""
+        fields = {"width": op.out.width, "y": self.address(np.ascontiguousarray(y)), "y_stride": 0}
         self.emit(op, kernel, record.ELEMENTWISE, fields, {"x": self.value(op, 0)})
 
     def scale(self, op: Op) -> None:

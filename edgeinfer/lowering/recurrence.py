@@ -24,7 +24,7 @@ class Recurrence(Nodes):
     def conv(self, op: Op) -> None:
         _, depth = state.shape(op)
         w = np.zeros((op.out.width, depth + 1), np.float32)
-        w[:, depth + 1 - op.attrs["kernel"] :] = self.plan.tensors[op.weights[0]].float32()
+        w[:, depth + 1 - op.attrs["kernel"] :] = self.plan.tensors[op.weights[0]].float32().reshape(op.out.width, -1)
         bias = np.zeros(op.out.width, np.float32)
         if len(op.weights) > 1:
             bias = self.plan.tensors[op.weights[1]].float32()

@@ -18,7 +18,7 @@ def shift(op: Op, step: Step, x: Array) -> Array:
 
 
 def conv(op: Op, step: Step, x: Array) -> Array:
-    w = step.weights[op.weights[0]].T  # f32[kernel, width]
+    w: Array = step.weights[op.weights[0]].reshape(op.out.width, -1).T  # f32[kernel, width]
 
     def one(held: Held, x: Array) -> Array:
         y: Array = sum(rows * column for rows, column in zip(last_rows(op, held, x, len(w)), w, strict=True))

@@ -155,7 +155,8 @@ def plus(op: Op, step: Step, x: Array) -> Array:
 
 
 def times(op: Op, step: Step, x: Array) -> Array:
-    return x * step.weights[op.weights[0]].reshape(-1)
+    w = step.weights[op.weights[0]].reshape(-1)
+    return x * np.repeat(w, x.shape[1] // len(w))
 
 
 def dot(op: Op, step: Step, x: Array, y: Array) -> Array:

@@ -72,10 +72,10 @@ class Builder(Attention, Experts, Recurrence):
             raise FormatError(f"tensor {full} holds a factor of {wrong[0]:g}, by which no frequency can be divided")
         return factors
 
-    def local_rope(self, head_dim: int | None = None) -> Rope:
-        """The RoPE of Gemma's sliding-window layers: a base of its own, and positions that are never scaled.
-        `head_dim`, if not that of the other layers, is as much as turns where the file does not say."""
-        base = self.keys.number("rope.freq_base_swa", LOCAL_ROPE_BASE, least=MIN_ROPE_BASE)
+    def local_rope(self, head_dim: int | None = None, base: float = LOCAL_ROPE_BASE) -> Rope:
+        """The RoPE of sliding-window layers as Gemma's: a base of their own, and positions that are never scaled.
+        `base`, and `head_dim` if not that of the other layers, are what holds where the file does not say."""
+        base = self.keys.number("rope.freq_base_swa", base, least=MIN_ROPE_BASE)
         widths = (self.config.rope_dim, self.config.key_dim) if head_dim is None else (head_dim, head_dim)
         plain = rope.plain(self.keys.turning("rope.dimension_count_swa", *widths), base, "halves")
         return dataclasses.replace(plain, scale=self.config.rope_attn_factor)
@@ -163,7 +163,7 @@ class Builder(Attention, Experts, Recurrence):
         return Router(
             used=self.expert_integer("expert_used_count"),
             gate=ROUTER_GATES.get(number, gate),
-            bias="exp_probs_b.bias" if self.has("exp_probs_b", "bias") else None,
+            bias=next((n for n in ("exp_probs_b.bias", "exp_probs_b") if self._full(n) in self._tensors), None),
             normalise=self.keys.flag("expert_weights_norm", normalise),
             scale=self.keys.number("expert_weights_scale", 1.0) or 1.0,
             groups=self.expert_integer("expert_group_count", 1),

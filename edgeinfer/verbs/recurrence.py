@@ -16,9 +16,10 @@ class Recurrence(Tracer):
     def conv(self, x: Value, name: str, kernel: int) -> Value:
         """Each column's own weighted sum of its last `kernel` rows, the newest last.
 
-        The tensor is width x kernel; `name`.bias is added where the file has it.
+        The tensor is width x kernel or width x 1 x kernel; `name`.bias is added where the file has it.
         """
-        weights = self._weight(name, x.width, kernel) + self._optional(f"{name}.bias", x.width)
+        weights = self._tensor(f"{name}.weight", (x.width, kernel), (x.width, 1, kernel))
+        weights += self._optional(f"{name}.bias", x.width)
         return self._emit("conv", x.width, (x,), weights, kernel=kernel)
 
     def ssm(self, x: Value, dt: Value, b: Value, c: Value, state: int, groups: int = 1) -> Value:
@@ -31,7 +32,8 @@ class Recurrence(Tracer):
         heads = dt.width
         fits = x.width % heads == 0 and heads % groups == 0 and b.width == c.width == groups * state
         expect(fits, f"ssm of {x.width}, {heads}, {b.width}, {c.width}")
-        weights = self._tensor("ssm_a", (heads, 1), (heads, state)) + self._tensor("ssm_d", (heads, 1), (heads,))
+        weights = self._tensor("ssm_a", (heads, 1), (heads,), (heads, state))
+        weights += self._tensor("ssm_d", (heads, 1), (heads,))
         return self._emit("ssm", x.width, (x, dt, b, c), weights, heads=heads, groups=groups, state=state)
 
     def wkv(self, r: Value, k: Value, v: Value, w: Value, bonus: str, heads: int) -> Value:

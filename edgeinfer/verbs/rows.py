@@ -117,9 +117,11 @@ class Rows(Tracer):
         """x + w, the tensor, given with its ending, that holds as many numbers as x is wide."""
         return self._emit("plus", x.width, (x,), self._numbers(tensor, x.width))
 
-    def times(self, x: Value, tensor: str) -> Value:
-        """x * w, the tensor, given with its ending, that holds as many numbers as x is wide or one."""
-        return self._emit("times", x.width, (x,), self._numbers(tensor, x.width, 1))
+    def times(self, x: Value, tensor: str, groups: int = 1) -> Value:
+        """x * w, the tensor, given with its ending, that holds as many numbers as x is wide or one for each of `groups`
+        equal groups of columns."""
+        expect(x.width % groups == 0, f"times of {x.width} in {groups}")
+        return self._emit("times", x.width, (x,), self._numbers(tensor, x.width, groups))
 
     def dot(self, x: Value, y: Value, groups: int = 1) -> Value:
         """Sum of x * y over each of `groups` equal groups of columns: groups wide."""

@@ -54,6 +54,11 @@ class Tracer:
         """Whether the file has a tensor `name`.weight."""
         return self._full(f"{name}.{ending}") in self._tensors
 
+    def rows(self, name: str) -> int:
+        """How many rows the matrix `name`.weight has; 1 where there is none, which `finish` reports."""
+        tensor = self._tensors.get(self._full(f"{name}.weight"))
+        return int(tensor.shape[0]) if tensor is not None and tensor.shape else 1
+
     def ignore(self, *names: str) -> None:
         """These tensors, and their biases, may be there, but nothing depends on them."""
         for name in names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ class Case:
         """The model as a GGUF file of float32."""
         keys = {f"{self.arch}.{name}": value for name, value in (COMMON | self.keys).items()}
         tensors = {name: (values(name, shape), "F32") for name, shape in self.shapes.items()}
+        tensors |= {name: (-np.abs(x), kind) for name, (x, kind) in tensors.items() if name.endswith("ssm_a")}
         tiny.save(path, {"general.architecture": self.arch} | keys | tiny.spm(), tensors)
         return path
 
@@ -54,10 +56,32 @@ ENDS = embedding(tiny.VOCAB) | vector("output_norm") | matrix("output", tiny.VOC
 QUERY, OUT = matrix("attn_q", HEADS * HEAD_DIM), matrix("attn_output", DIM, HEADS * HEAD_DIM)
 ATTENTION = QUERY | matrix("attn_k", KV_HEADS * HEAD_DIM) | matrix("attn_v", KV_HEADS * HEAD_DIM) | OUT
 HEAD_NORMS = vector("attn_q_norm", HEAD_DIM) | vector("attn_k_norm", HEAD_DIM)
+EACH_NORMED = matrix("attn_q_norm", HEADS, HEAD_DIM) | matrix("attn_k_norm", KV_HEADS, HEAD_DIM)
 NORMS = vector("attn_norm") | vector("ffn_norm")
 MLP = matrix("ffn_gate", FF) | matrix("ffn_up", FF) | matrix("ffn_down", DIM, FF)
 WIDE = {"ffn_gate_exps.weight": (EXPERTS, EXPERT_FF, DIM), "ffn_up_exps.weight": (EXPERTS, EXPERT_FF, DIM)}
 SPARSE = matrix("ffn_gate_inp", EXPERTS) | WIDE | {"ffn_down_exps.weight": (EXPERTS, DIM, EXPERT_FF)}
+ROUTED = SPARSE | {"exp_probs_b.bias": (EXPERTS,)}
+SHARED = (
+    matrix("ffn_gate_shexp", EXPERT_FF) | matrix("ffn_up_shexp", EXPERT_FF) | matrix("ffn_down_shexp", DIM, EXPERT_FF)
+)
+FUSED = matrix("attn_qkv", (HEADS + 2 * KV_HEADS) * HEAD_DIM) | OUT
+UP_TWICE = matrix("ffn_up", 2 * FF) | matrix("ffn_down", DIM, FF)
+POST_NORMS = {"post_attention_norm": (DIM,), "post_ffw_norm": (DIM,)}
+GATE = matrix("attn_gate", HEADS)
+
+BARE_BIAS = {"exp_probs_b": (EXPERTS,)}
+
+WINDOWED = {"attention.sliding_window": WINDOW}
+PATTERN = {**WINDOWED, "attention.sliding_window_pattern": [True, False, True, True], "rope.freq_base_swa": 100.0}
+YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16}
+WEIGHED = {
+    **MOE,
+    "expert_weights_norm": True,
+    "expert_weights_scale": 2.5,
+    "expert_shared_count": 1,
+    "expert_gating_func": 2,
+}
 
 
 def scaled(shapes: Shapes) -> Shapes:
@@ -67,9 +91,112 @@ def scaled(shapes: Shapes) -> Shapes:
     return shapes | {f"{name}.{kind}": count for name, count in counts.items() for kind in ("scale", "input_scale")}
 
 
+def each(parts: Callable[[int], Shapes]) -> Shapes:
+    """All layers, by what each consists of."""
+    return {f"blk.{layer}.{name}": shape for layer in range(LAYERS) for name, shape in parts(layer).items()}
+
+
+def mixed(*parts: Shapes, sparse: Shapes = ROUTED | SHARED) -> Shapes:
+    """Layers of these parts, the first with a dense feed-forward and the others with experts."""
+    return layers(LAYERS, *parts) | each(lambda layer: sparse if layer else MLP)
+
+
+STATE, RANK, SIZE = 16, 64, 16  # of PLaMo 2's state space; of Kimi's heads
+MAMBA: Shapes = {
+    "ssm_in.weight": (4 * DIM, DIM), "ssm_conv1d.weight": (2 * DIM, 4), "ssm_x.weight": (2 * STATE + RANK, 2 * DIM),
+    "ssm_dt.weight": (4, RANK), "ssm_dt.bias": (4,), "ssm_a": (4,), "ssm_d": (4,), "ssm_out.weight": (DIM, 2 * DIM),
+    "ssm_dt_norm": (RANK,), "ssm_b_norm": (STATE,), "ssm_c_norm": (STATE,),
+}  # fmt: skip
+SSM = {
+    "ssm.conv_kernel": 4,
+    "ssm.inner_size": 2 * DIM,
+    "ssm.state_size": STATE,
+    "ssm.time_step_rank": 4,
+    "ssm.group_count": 0,
+}
+WHOLE = HEADS * SIZE
+KDA: Shapes = (
+    {f"ssm_conv1d_{x}.weight": (WHOLE, 1, 4) for x in "qkv"}
+    | {f"attn_{x}.weight": (WHOLE, DIM) for x in "qkv"}
+    | {f"ssm_{x}_a.weight": (SIZE, DIM) for x in "fg"} | {f"ssm_{x}_b.weight": (WHOLE, SIZE) for x in "fg"}
+    | matrix("ssm_beta", HEADS) | {"ssm_a": (HEADS, 1), "ssm_dt.bias": (WHOLE,)} | vector("ssm_norm", SIZE) | OUT
+)  # fmt: skip
+LATENT, TURNING = 24, 8
+MLA = {
+    "attention.kv_lora_rank": LATENT, "attention.key_length_mla": HEAD_DIM + TURNING, "rope.dimension_count": TURNING,
+    "attention.value_length_mla": HEAD_DIM, "attention.key_length": LATENT + TURNING, "attention.value_length": LATENT,
+}  # fmt: skip
+MLA_ATTENTION = (
+    matrix("attn_q", HEADS * (HEAD_DIM + TURNING)) | matrix("attn_kv_a_mqa", LATENT + TURNING)
+    | vector("attn_kv_a_norm", LATENT) | OUT
+    | {"attn_k_b.weight": (HEADS, LATENT, HEAD_DIM), "attn_v_b.weight": (HEADS, HEAD_DIM, LATENT)}
+)  # fmt: skip
+
+
 CASES = {
     "scales": Case("llama", {}, ENDS | layers(LAYERS, NORMS, scaled(ATTENTION), scaled(MLP))),
     "scales-of-experts": Case(
         "qwen3moe", MOE, ENDS | layers(LAYERS, NORMS, HEAD_NORMS, scaled(ATTENTION), scaled(SPARSE))
     ),
+    "cohere2moe": Case(
+        "cohere2moe",
+        {**WEIGHED, **WINDOWED, "logit_scale": 0.5, "leading_dense_block_count": 1},
+        ENDS | mixed(vector("attn_norm"), ATTENTION, sparse=SPARSE | SHARED),
+    ),
+    "hy_v3": Case("hy_v3", WEIGHED, ENDS | mixed(NORMS, HEAD_NORMS, ATTENTION, sparse=SPARSE | SHARED | BARE_BIAS)),
+    "kimi-linear": Case(
+        "kimi-linear",
+        {
+            **WEIGHED,
+            **MLA,
+            "ssm.conv_kernel": 4,
+            "kda.head_dim": SIZE,
+            "attention.head_count_kv": [0, 0, 1, 0],
+            "leading_dense_block_count": 1,
+        },
+        ENDS | mixed(NORMS) | each(lambda layer: MLA_ATTENTION if layer == 2 else KDA),
+    ),  # fmt: skip
+    "laguna": Case(
+        "laguna",
+        {
+            **WEIGHED,
+            **WINDOWED,
+            **YARN,
+            "rope.freq_base_swa": 100.0,
+            "rope.dimension_count_swa": 8,
+            "leading_dense_block_count": 1,
+            "expert_shared_feed_forward_length": EXPERT_FF,
+        },
+        ENDS | mixed(NORMS, HEAD_NORMS, ATTENTION, GATE),
+    ),  # fmt: skip
+    "mimo2": Case(
+        "mimo2",
+        {**MOE, **PATTERN, **YARN, "attention.value_scale": 0.7, "rope.dimension_count": 8},
+        ENDS | mixed(NORMS, ATTENTION, vector("attn_sinks", HEADS), sparse=ROUTED),
+    ),
+    "nanbeige": Case("nanbeige", {"num_loops": 2}, ENDS | layers(LAYERS, NORMS, ATTENTION, MLP)),
+    "nanbeige-unnormed": Case(
+        "nanbeige", {"num_loops": 2, "skip_loop_final_norm": True}, ENDS | layers(LAYERS, NORMS, ATTENTION, MLP)
+    ),
+    "plamo2": Case(
+        "plamo2",
+        {**SSM, "attention.head_count_kv": [0, KV_HEADS, 0, KV_HEADS]},
+        ENDS | layers(LAYERS, NORMS, POST_NORMS, UP_TWICE) | each(lambda n: FUSED | EACH_NORMED if n % 2 else MAMBA),
+    ),
+    "plamo3": Case(
+        "plamo3",
+        {**WINDOWED, "attention.sliding_window_pattern": 2, "rope.freq_base_swa": 100.0},
+        ENDS | layers(LAYERS, NORMS, POST_NORMS, HEAD_NORMS, FUSED, UP_TWICE),
+    ),
+    "step35": Case(
+        "step35",
+        {
+            **WEIGHED,
+            **PATTERN,
+            "expert_shared_feed_forward_length": EXPERT_FF,
+            "swiglu_clamp_exp": [0.0, 0.4, 0.0, 0.5],
+            "swiglu_clamp_shexp": [0.6, 0.0, 0.5, 0.4],
+        },
+        ENDS | vector("rope_freqs", HEAD_DIM // 2) | mixed(NORMS, HEAD_NORMS, ATTENTION, GATE),
+    ),  # fmt: skip
 }

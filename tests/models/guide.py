@@ -12,7 +12,7 @@ import pathlib
 import re
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from edgeinfer import models
@@ -20,7 +20,7 @@ from edgeinfer.formats import gguf
 from edgeinfer.models import huggingface
 from edgeinfer.op import Op
 from edgeinfer.plan import trace
-from tests.models import oracle
+from tests.models import decoders, oracle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
@@ -33,9 +33,10 @@ embeddings, RMS norms, linear layers, rotary positions, causal attention and a g
 conformance models whose logits at every position are llama.cpp's (reference backend) and the reference's (cpu), in
 one step, token by token and in odd pieces, and whose 16 greedy tokens are the same. For those of which it has
 no model the tests hold other numbers: of the transformers library for the encoders, of llama.cpp, which read models of
-the same tensors under their names, for hunyuan_vl, mellum, mistral4, paddleocr and qwen3vlmoe.
+the same tensors under their names, for hunyuan_vl, mellum, mistral4, paddleocr and qwen3vlmoe, and for the rest of
+llama.cpp, which read small random models (`tests/models/decoders.py`).
 
-These five were the last to be added. Each is one file here; but for its tests and this table nothing else changed
+An architecture is added by one file; but for its tests and this table nothing else changed when those five were
 (`git log --stat -- models/mellum.py`). Nothing in the runtime knows an architecture by name, which a test holds too.
 
 llama.cpp looks the tanh form of GELU up in a table of float16; here it is exact, as the models' authors have it. That
@@ -98,12 +99,15 @@ def cases() -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def needs(names: Iterable[str]) -> str:
-    """What the plans of these kit models are made of."""
+def needs(arch: str) -> str:
+    """What the plans of the kit's models and of our own random ones of this architecture are made of."""
     ops: list[Op] = []
-    for name in names:
-        with gguf.open(SHARED / "kit" / "arch" / f"{name}.gguf") as file:
-            ops += trace(file).ops
+    with tempfile.TemporaryDirectory() as folder:
+        made = [case for case in decoders.CASES.values() if case.arch.replace("-", "_") == arch]
+        paths = [case.write(pathlib.Path(folder) / f"{number}.gguf") for number, case in enumerate(made)]
+        for path in paths + [SHARED / "kit" / "arch" / f"{case['name']}.gguf" for case in cases()[arch]]:
+            with gguf.open(path) as file:
+                ops += trace(file).ops
     return ", ".join(need for need, test in NEEDS.items() if any(test(op) for op in ops))
 
 
@@ -128,7 +132,7 @@ def page() -> str:
     for name, found in cases().items():
         names = [case["name"] for case in found]
         results = passed(oracle.check, names), passed(oracle.check_cpu, names)
-        rows.append((f"`{name}`", families(name), needs(names), *results, str(lines(name))))
+        rows.append((f"`{name}`", families(name), needs(name), *results, str(lines(name))))
     table = [("file", "what it is", "needs", "passed, reference", "passed, cpu", "lines"), ("---",) * 6, *rows]
     return HEAD + "".join("| " + " | ".join(row) + " |\n" for row in table) + folders()
 

@@ -127,6 +127,7 @@ def test_arithmetic():
     assert run("plus", [[1, 2]], weights=[[[10], [20]]]) == [[11, 22]]
     assert run("times", [[1, 2]], weights=[[10, 20]]) == [[10, 40]]
     assert run("times", [[1, 2]], weights=[[10]]) == [[10, 20]]
+    assert run("times", [[1, 2, 3, 4]], weights=[[10, 20]]) == [[10, 20, 60, 80]]
     assert run("dot", [[1, 2, 3, 4]], [[5, 6, 7, 8]], width=2) == [[17, 53]]
     assert run("scale", [[1, 2]], factor=3.0) == [[3, 6]]
     assert run("clamp", [[-5, 1, 5]], limit=2.0) == [[-2, 1, 2]]

@@ -50,6 +50,10 @@ def test_vectors_may_have_any_shape(builder, tensors):
             assert b.times(x, "one.scale").width == 64
             with pytest.raises(FormatError, match="tensor blk.0.one.scale is 1, must be 64"):
                 b.plus(x, "one.scale")
+            assert b.rows("lerp") == 1 and b.rows("few") == 3 and b.rows("attn_q") == 64 and b.rows("none") == 1
+            assert b.times(x, "lerp.weight", groups=2).width == 64
+            with pytest.raises(FormatError, match="do not fit together: times of 64 in 3"):
+                b.times(x, "few.weight", groups=3)
             with pytest.raises(FormatError, match="tensor blk.0.few.weight is 3, must be 64"):
                 b.times(x, "few.weight")
 
