@@ -1,14 +1,14 @@
 """Decode and prefill speed of edgeinfer beside its peers on the same files, in alternation (A B C A B C ...), medians.
 
 usage: versus.py MODEL.gguf [MODEL.gguf ...] --peer NAME=PYTHON [--peer ...] [--threads 1,2] [--rounds 5] [--table]
-                 [--gen 64] [--prompt 512]
+                 [--gen 64] [--prompt 512] [--weights mmap]
 
 NAME is llamacpp, ik or genai (openvino-genai; see peers/), or one of these with anything behind a dash, such as
 ik-avx2; PYTHON is the interpreter of an environment that has it.  All run as processes of their own that wait for
 their turn: decode is --gen single-token steps after 16 tokens, prefill one prompt of --prompt tokens.  `share` is the
 CPU time a turn got over what it asked for: below about 0.9 the machine was busy with something else and the figure says
-little.  --table prints lines of a Markdown table as in docs/performance.md.  A peer that cannot load a file, or dies of
-it, is left out."""
+little.  --table prints lines of a Markdown table as in docs/performance.md.  --weights is edgeinfer's option of that
+name.  A peer that cannot load a file, or dies of it, is left out."""
 
 import argparse
 import json
@@ -20,6 +20,7 @@ import sys
 from dataclasses import dataclass
 
 PEERS = pathlib.Path(__file__).parent / "peers"
+Tests = dict[str, int]  # decode, prefill -> tokens
 
 
 @dataclass
@@ -31,11 +32,11 @@ class Sample:
 class Peer:
     """A process that answers `decode` and `prefill`."""
 
-    def __init__(self, name: str, python: str, model: str, threads: int) -> None:
+    def __init__(self, name: str, python: str, model: str, threads: int, *more: str) -> None:
         self.name = name
         script = PEERS / f"{name.partition('-')[0]}.py"
         self.process = subprocess.Popen(
-            [python, str(script), model, str(threads)],
+            [python, str(script), model, str(threads), *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -65,7 +66,7 @@ class Peer:
         self.process.wait()
 
 
-def measure(peers: list[Peer], rounds: int, tests: dict[str, int]) -> dict[tuple[str, str], list[Sample]]:
+def measure(peers: list[Peer], rounds: int, tests: Tests) -> dict[tuple[str, str], list[Sample]]:
     """Samples by peer and test; the first round only warms up."""
     samples: dict[tuple[str, str], list[Sample]] = {}
     for number in range(rounds + 1):
@@ -78,9 +79,12 @@ def measure(peers: list[Peer], rounds: int, tests: dict[str, int]) -> dict[tuple
     return samples
 
 
-def compare(model: str, threads: int, pythons: dict[str, str], rounds: int, tests: dict[str, int], table: bool) -> None:
-    peers = [Peer(name, python, model, threads) for name, python in pythons.items()]
-    samples = measure(peers, rounds, tests)
+def compare(
+    model: str, threads: int, pythons: dict[str, str], tests: dict[str, int], given: argparse.Namespace
+) -> None:
+    own, table = {"ours": [given.weights]}, given.table
+    peers = [Peer(name, python, model, threads, *own.get(name, [])) for name, python in pythons.items()]
+    samples = measure(peers, given.rounds, tests)
     for peer in peers:
         peer.close()
     for test in tests:
@@ -116,6 +120,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--gen", type=int, default=64)
     arguments.add_argument("--prompt", type=int, default=512)
+    arguments.add_argument("--weights", default="mmap")
     arguments.add_argument("--table", action="store_true")
     given = arguments.parse_args()
     tests = {"decode": given.gen, "prefill": given.prompt}
@@ -125,7 +130,7 @@ def main() -> None:
         print("|" + " --- |" * (len(pythons) + 4))
     for model in given.models:
         for threads in given.threads.split(","):
-            compare(model, int(threads), pythons, given.rounds, tests, given.table)
+            compare(model, int(threads), pythons, tests, given)
 
 
 if __name__ == "__main__":

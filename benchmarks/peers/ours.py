@@ -1,12 +1,13 @@
-"""edgeinfer as a peer of versus.py."""
+"""edgeinfer as a peer of versus.py, which says last where the weights are to lie."""
 
+import sys
 import time
 
 from turns import CONTEXT, MODEL, THREADS, ids, serve
 
 import edgeinfer
 
-llm = edgeinfer.LLM(MODEL, n_ctx=CONTEXT, n_threads=THREADS)
+llm = edgeinfer.LLM(MODEL, n_ctx=CONTEXT, n_threads=THREADS, weights=sys.argv[3])
 PLAIN = {"temperature": 0.0, "ignore_eos": True, "token_healing": False, "seed": 1}
 
 
