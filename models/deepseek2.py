@@ -18,8 +18,7 @@ def forward(b: Builder) -> Value:
     multiplier = 10 * c.rope_log_multiplier  # files hold a tenth of mscale_all_dim
     if multiplier:  # then it is the scores that grow, and not cos and sin
         rope = dataclasses.replace(rope, scale=c.rope_attn_factor)
-    factor = c.rope_factor if c.rope_scaling == "yarn" else 1.0
-    scale = (rope.scale * yarn_growth(factor, multiplier)) ** 2 * key_dim**-0.5
+    scale = (rope.scale * yarn_growth(c.rope_factor, multiplier)) ** 2 * key_dim**-0.5
     growth = b.keys.number("attention.temperature_scale", 0.0)
     span = b.keys.integer("attention.temperature_length", c.rope_context)
     x = b.embed()

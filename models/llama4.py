@@ -39,8 +39,9 @@ def forward(b: Builder) -> Value:
 
 def experts(b: Builder, h: Value) -> Value:
     """The sum of the chosen experts, each of h times its weight, and the shared expert."""
-    count, used, dim, width = b.keys.integer("expert_count"), b.router().used, b.config.dim, b.expert_width()
-    choice = b.route(b.linear(h, "ffn_gate_inp", count), Router(used, "sigmoid"))
+    count, stated, dim, width = b.keys.integer("expert_count"), b.router(), b.config.dim, b.expert_width()
+    used, router = stated.used, Router(stated.used, "sigmoid", groups=stated.groups, groups_used=stated.groups_used)
+    choice = b.route(b.linear(h, "ffn_gate_inp", count), router)
     weighed = b.mix(h, b.split(choice, used, used), 1)
     gate = b.expert_linear(weighed, choice, "ffn_gate_exps", count, width, each=True)
     up = b.expert_linear(weighed, choice, "ffn_up_exps", count, width, each=True)

@@ -47,6 +47,7 @@ CASES = {
     "hunyuan_vl": Case("hunyuan_vl", "hunyuan-dense", SECTIONS),
     "hunyuan-dense-grown": Case("hunyuan-dense", "hunyuan-dense", {"rope.scaling.alpha": 50.0}),
     "lfm2-window": Case("lfm2", "lfm2", {"attention.sliding_window": 8}),
+    "llama4-groups": Case("llama4", "llama4", {"expert_group_count": 2, "expert_group_used_count": 1}),
     "llama4-bases": Case("llama4", "llama4", {**LOCAL, **YARN}),
     "mellum": Case("mellum", "qwen3moe"),
     "mellum-windows": Case("mellum", "qwen3moe", {"attention.sliding_window": 8}),
