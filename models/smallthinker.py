@@ -1,7 +1,8 @@
 """SmallThinker: the router reads the layer's input, so that experts can be fetched while attention runs; ReLU experts.
 
-Source: https://arxiv.org/abs/2507.20984.  With windows, every fourth layer, from the first on, is without
-positions and, unless the file says otherwise, global.
+Source: https://arxiv.org/abs/2507.20984.  With windows, every fourth layer, from the first on, is without positions
+and, unless the file says otherwise, global.  The window is the file's, which comes from the authors' configuration;
+llama.cpp takes 4096 for any, as the one published model with windows has.
 """
 
 from edgeinfer.plan import Builder, Value

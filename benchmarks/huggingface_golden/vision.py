@@ -16,10 +16,9 @@ VISION = {
     "image_size": 28,
     "patch_size": 14,
 }
-QWEN_VISION = {
-    **{"depth": 1, "hidden_size": 32, "out_hidden_size": 32, "num_heads": 2, "intermediate_size": 32},
-    **{"num_position_embeddings": 16},
-}
+QWEN_BLOCKS = {"depth": 1, "hidden_size": 32, "out_hidden_size": 32, "num_heads": 2, "intermediate_size": 32}
+QWEN_VISION = {**QWEN_BLOCKS, "num_position_embeddings": 16}
+SEEING = {**QWEN_VISION, "deepstack_visual_indexes": [0]}
 NO_EPS = {"rms_norm_eps": 1e-8}  # GGUF's Qwen2-VL has none
 
 CASES: Cases = {
@@ -56,7 +55,7 @@ CASES: Cases = {
                 "head_dim": 16,
                 "rope_parameters": {**MROPE, "mrope_section": [4, 2, 2]},
             },
-            "vision_config": {**QWEN_VISION, "deepstack_visual_indexes": [0]},
+            "vision_config": SEEING,
         },
     ),
     "qwen3_5-text-part": (
@@ -99,28 +98,14 @@ CASES: Cases = {
         "Qwen2_5_VLForConditionalGeneration",
         {
             "text_config": {**BASE, **NO_EPS, "rope_parameters": MROPE},
-            "vision_config": {
-                "depth": 1,
-                "hidden_size": 32,
-                "out_hidden_size": 32,
-                "num_heads": 2,
-                "intermediate_size": 32,
-            },
+            "vision_config": QWEN_BLOCKS,
         },
     ),
     "qwen3_vl": (
         "Qwen3VLForConditionalGeneration",
         {
             "text_config": {**BASE, "head_dim": 16, "rope_parameters": {**MROPE, "mrope_section": [4, 2, 2]}},
-            "vision_config": {
-                "depth": 1,
-                "hidden_size": 32,
-                "out_hidden_size": 32,
-                "num_heads": 2,
-                "intermediate_size": 32,
-                "num_position_embeddings": 16,
-                "deepstack_visual_indexes": [0],
-            },
+            "vision_config": SEEING,
         },
     ),
     "llama4-text-part": (

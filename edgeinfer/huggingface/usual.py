@@ -157,7 +157,7 @@ def expert_keys(w: Writer) -> int:
     """The numbers of a mixture of experts, as far as config.json has them; how many experts there are."""
     count = w.config.integer("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", least=1)
     w.key("expert_count", count)
-    w.key("expert_used_count", w.config.integer("num_experts_per_tok", "moe_k", least=1))
+    w.key("expert_used_count", w.config.integer("num_experts_per_tok", "moe_k", "top_k_experts", least=1))
     if w.config.has("moe_intermediate_size"):
         w.key("expert_feed_forward_length", w.config.integer("moe_intermediate_size"))
     if w.config.has("norm_topk_prob"):

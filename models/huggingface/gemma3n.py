@@ -14,6 +14,11 @@ MODEL = {
     "per_layer_model_proj": "model.per_layer_model_projection",
     "per_layer_proj_norm": "model.per_layer_projection_norm",
 }
+OWN_INPUT = {  # of the embeddings for each layer
+    "inp_gate": "per_layer_input_gate",
+    "proj": "per_layer_projection",
+    "post_norm": "post_per_layer_input_norm",
+}
 LAYER = {
     **usual.SANDWICH,
     **usual.ATTENTION,
@@ -25,9 +30,7 @@ LAYER = {
     "laurel_l": "laurel.linear_left",
     "laurel_r": "laurel.linear_right",
     "laurel_post_norm": "laurel.post_laurel_norm",
-    "inp_gate": "per_layer_input_gate",
-    "proj": "per_layer_projection",
-    "post_norm": "post_per_layer_input_norm",
+    **OWN_INPUT,
 }
 PERIOD = 5
 SPARSITY = 0.95

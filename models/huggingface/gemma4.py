@@ -13,9 +13,7 @@ LAYER = {
     **usual.SANDWICH,
     **usual.ATTENTION,
     **usual.MLP,
-    "inp_gate": "per_layer_input_gate",
-    "proj": "per_layer_projection",
-    "post_norm": "post_per_layer_input_norm",
+    **gemma3n.OWN_INPUT,
     "post_ffw_norm_1": "post_feedforward_layernorm_1",
     "post_ffw_norm_2": "post_feedforward_layernorm_2",
     "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
@@ -43,9 +41,7 @@ def write(w: Writer) -> None:
     if w.config.has("final_logit_softcapping"):
         w.key("final_logit_softcapping", w.config.number("final_logit_softcapping"))
     if w.config.flag("enable_moe_block", default=False):
-        w.key("expert_count", w.config.integer("num_experts"))
-        w.key("expert_used_count", w.config.integer("top_k_experts"))
-        w.key("expert_feed_forward_length", w.config.integer("moe_intermediate_size"))
+        usual.expert_keys(w)
     w.ignore("lm_head.weight")
     w.copy(gemma3n.MODEL)
     kv_heads, widths, wide = np.full(count, usual.kv_heads(w), np.int32), np.zeros(count, np.int32), narrow
