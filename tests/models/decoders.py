@@ -1,5 +1,5 @@
 """Small random models of architectures and tensors of which the kit has none; `golden_decoders.py` keeps llama.cpp's
-logits for them."""
+logits for them, and the mean of the rows of encoders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests import tiny
-from tests.models.encoders import Shapes, embedding, layers, matrix, values, vector
+from tests.models.encoders import GQA_QKV, Shapes, embedding, layers, matrix, values, vector
 
 DIM, HEADS, KV_HEADS, HEAD_DIM, FF = 32, 4, 2, 16, 48
 EXPERTS, USED, EXPERT_FF = 8, 3, 16
@@ -133,6 +133,18 @@ MLA_ATTENTION = (
 )  # fmt: skip
 
 
+SPARSE_MLA = {
+    **WEIGHED, **MLA, "attention.q_lora_rank": 24, "attention.head_count_kv": 1, "leading_dense_block_count": 1,
+    "attention.indexer.head_count": 64, "attention.indexer.key_length": 128, "attention.indexer.top_k": 64,
+}  # fmt: skip
+INDEXER: Shapes = {
+    "indexer.k_norm.weight": (128,), "indexer.k_norm.bias": (128,), "indexer.proj.weight": (64, DIM),
+    "indexer.attn_k.weight": (128, DIM), "indexer.attn_q_b.weight": (64 * 128, 24),
+}  # fmt: skip
+LOW_RANK_Q = matrix("attn_q_a", 24) | vector("attn_q_a_norm", 24) | matrix("attn_q_b", HEADS * (HEAD_DIM + TURNING), 24)
+INDEXED = {name: shape for name, shape in MLA_ATTENTION.items() if name != "attn_q.weight"} | LOW_RANK_Q | INDEXER
+
+
 CASES = {
     "scales": Case("llama", {}, ENDS | layers(LAYERS, NORMS, scaled(ATTENTION), scaled(MLP))),
     "scales-of-experts": Case(
@@ -143,6 +155,8 @@ CASES = {
         {**WEIGHED, **WINDOWED, "logit_scale": 0.5, "leading_dense_block_count": 1},
         ENDS | mixed(vector("attn_norm"), ATTENTION, sparse=SPARSE | SHARED),
     ),
+    "deepseek32": Case("deepseek32", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
+    "glm-dsa": Case("glm-dsa", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
     "hy_v3": Case("hy_v3", WEIGHED, ENDS | mixed(NORMS, HEAD_NORMS, ATTENTION, sparse=SPARSE | SHARED | BARE_BIAS)),
     "kimi-linear": Case(
         "kimi-linear",
@@ -199,4 +213,16 @@ CASES = {
         },
         ENDS | vector("rope_freqs", HEAD_DIM // 2) | mixed(NORMS, HEAD_NORMS, ATTENTION, GATE),
     ),  # fmt: skip
+}
+NARROW = {"attention.head_count": 2, "attention.head_count_kv": 1}
+NARROW_FUSED = matrix("attn_qkv", 64) | matrix("attn_output", DIM)
+ROWS = embedding(tiny.VOCAB)
+ENCODERS = {
+    "eurobert": Case("eurobert", NARROW, ROWS | vector("output_norm") | layers(LAYERS, NORMS, GQA_QKV, MLP)),
+    "llama-embed": Case(
+        "llama-embed", {**NARROW, "attention.causal": False}, ENDS | layers(LAYERS, NORMS, GQA_QKV, MLP)
+    ),
+    "neo-bert": Case(
+        "neo-bert", NARROW, ROWS | vector("enc.output_norm") | layers(LAYERS, NORMS, NARROW_FUSED, UP_TWICE)
+    ),
 }

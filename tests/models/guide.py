@@ -58,7 +58,7 @@ statement of their maths in torch. Weights are taken as they are, so no quantise
 packed ternary ones, which llama.cpp runs with another activation.
 
 """
-NOT_YET = ("cohere2moe", "hy_v3", "kimi_linear", "laguna", "mimo2")
+NOT_YET = ("cohere2moe", "deepseek32", "eurobert", "glm_dsa", "hy_v3", "kimi_linear", "laguna", "mimo2")
 WITHOUT = """The others have no class in transformers but code that comes with the weights, and so nothing a folder
 could be held against: {}. Phi-3.5-MoE is among them for another reason: GGUF's has RMS norms for its layer norms, and
 gives the chosen experts other weights than its authors' router does. Classes that transformers has, but whose folders

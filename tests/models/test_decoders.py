@@ -8,12 +8,13 @@ import pathlib
 import numpy as np
 import pytest
 
+import edgeinfer
 from edgeinfer import plan
 from edgeinfer.cpu import CpuBackend
 from edgeinfer.formats import gguf
 from edgeinfer.reference import ReferenceBackend
 from tests.models import oracle
-from tests.models.decoders import CASES, KEPT, PROMPT
+from tests.models.decoders import CASES, DIM, ENCODERS, KEPT, PROMPT
 
 GOLDEN = json.loads(pathlib.Path(__file__).with_name("decoders.json").read_text())
 LIMIT = 1e-4  # of a logit: how far apart sums in another order are here
@@ -21,7 +22,8 @@ COUNT = len(PROMPT)
 
 
 def test_every_case_has_its_golden_numbers():
-    assert GOLDEN.keys() == CASES.keys() and {len(numbers) for numbers in GOLDEN.values()} == {KEPT}
+    assert GOLDEN.keys() == CASES.keys() | ENCODERS.keys()
+    assert {len(GOLDEN[name]) for name in CASES} == {KEPT} and {len(GOLDEN[name]) for name in ENCODERS} == {DIM}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -34,3 +36,20 @@ def test_logits_are_llama_cpps(tmp_path, name, home, monkeypatch):
         assert np.abs(wanted[-1, :KEPT] - GOLDEN[name]).max() < LIMIT
         with contextlib.closing(CpuBackend(traced, COUNT, 2, "f32", COUNT, 1)) as backend:
             oracle.check_pieces(backend, backend.open(), PROMPT, wanted, LIMIT)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_rows_of_encoders_are_llama_cpps(tmp_path, name, backend, home, monkeypatch):
+    monkeypatch.setenv("EDGEINFER_HOME", str(home))
+    path = ENCODERS[name].write(tmp_path / "m.gguf")
+    with edgeinfer.LLM(path, backend=backend, kv_type="f32", n_threads=2) as llm:
+        found = llm.embed([PROMPT], "mean", normalize=False)
+    assert np.abs(found[0] - GOLDEN[name]).max() < LIMIT
+
+
+@pytest.mark.parametrize("name", ["deepseek32", "glm-dsa"])
+def test_more_tokens_than_an_indexer_picks_get_a_warning(tmp_path, name):
+    with gguf.open(CASES[name].write(tmp_path / "m.gguf")) as file:
+        with pytest.warns(UserWarning, match="attends to 64 picked positions"):
+            plan.trace(file, 65)

@@ -40,6 +40,7 @@ CASES = {
     "afmoe-bases": Case("afmoe", "afmoe", {**LOCAL, **YARN}),
     "afmoe-turning": Case("afmoe", "afmoe", TURNING),
     "cohere2-turning": Case("cohere2", "cohere2", TURNING),
+    "deepseek2-nextn": Case("deepseek2", "deepseek2-mla", {"nextn_predict_layers": 1}),
     "exaone4-pattern": Case("exaone4", "exaone4-swa64", {"attention.sliding_window_pattern": 2}),
     "gemma2-bases": Case("gemma2", "gemma2", {**LOCAL, **YARN}, 1e-2),
     "gemma3-grown": Case("gemma3", "gemma3", {**YARN, "rope.scaling.attn_factor": 1.7}, 3e-2),
