@@ -28,6 +28,7 @@ _CLASSES = {
     "gemma4": "line_bpe.LineBpe",
     "gpt2": "bpe.Bpe",
     "llama": "spm.Spm",
+    "plamo2": "plamo2.Plamo2",
     "rwkv": "rwkv.Rwkv",
     "t5": "unigram.Unigram",
 }

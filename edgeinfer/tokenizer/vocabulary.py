@@ -14,7 +14,7 @@ from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.formats.strings import Strings
 from edgeinfer.tokenizer.well_known import END_TEXTS, FILL_TEXTS
 
-MODELS = ("bert", "gemma4", "gpt2", "llama", "rwkv", "t5")
+MODELS = ("bert", "gemma4", "gpt2", "llama", "plamo2", "rwkv", "t5")
 BLANK = "▁".encode()  # U+2581 stands for a blank in pieces
 _MAX_PIECE = 1 << 16  # bytes
 
@@ -24,6 +24,7 @@ _BERT_KEYS = _KEYS | {"eos": ("seperator",)}  # so spelt
 _DEFAULTS: dict[str, dict[str, int]] = {
     "llama": {"bos": 1, "eos": 2, "unknown": 0},
     "bert": {"bos": 101, "eos": 102, "unknown": 100},
+    "plamo2": {"bos": 1, "eos": 2, "unknown": 0},
     "t5": {"eos": 1, "unknown": 2},
 }
 
