@@ -83,6 +83,15 @@ class Emitter(Instructions):
         spread = self.pick(self.bits(x, vec(I8, n // 8)), [i // 8 for i in range(n)])
         return (spread & self.const(spread.kind, [1 << i % 8 for i in range(n)])).equals(0) ^ -1
 
+    def raised_where(self, mask: Value, x: Value, number: int) -> Value:
+        """x + number in the lanes where `mask` is set, for bytes that do not have that bit."""
+        if self.tier.name != "avx512vnni":
+            return self.select(mask, x + number, x)
+        # There is an addition under a mask for bytes, but no `or`, which is what LLVM makes of one it sees through.
+        hidden = ir.InlineAsm(ir.FunctionType(x.kind, [x.kind]), "", "=v,0")
+        some = Value(self, self.b.call(hidden, [self.const(x.kind, number).raw], attrs=("readnone", "nounwind")))
+        return self.select(mask, x + some, x)
+
     # Half floats
 
     def half_to_float(self, x: Value) -> Value:

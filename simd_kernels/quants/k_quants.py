@@ -7,7 +7,7 @@ for each 16 or 32 weights, and are decoded as a vector: 8 or 16 of them at once.
 from collections.abc import Sequence
 
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, twice
+from edgeinfer.simd_kernels.quants.quant import Codes, Quant, Weights, half, twice
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
 
 
@@ -80,9 +80,9 @@ class Q4_K(KQuant):
     paired = True
     nibbles = 16  # where they begin
 
-    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[tuple[Value, Value]]:
+    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[Weights]:
         pairs = six_bit(e, places)
-        return list(zip(pairs, pairs, strict=True))
+        return [Weights(pair, pair) for pair in pairs]
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         both = six_bit(e, [w], False)[0]
@@ -149,7 +149,7 @@ class TwoBit(KQuant):
         raw = e.load(w + self.pairs, vec(I8, 64))
         return [e.shift(raw, 2 * pair) & 3 for pair in range(4)]
 
-    def factors(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+    def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
         raw = e.load(w + self.pairs, vec(I8, 64))
         return [part & mask for part in (raw, e.shift(raw, 4)) for mask in (3, 12)]
 
@@ -191,9 +191,9 @@ class Q3_K(TwoBit):
 
     name, bytes, largest, pairs, offset = "Q3_K", 110, 7, 32, 4
 
-    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[tuple[Value, Value]]:
+    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[Weights]:
         scales = self.decoded(e, places)
-        return list(zip(scales, scales, strict=True))
+        return [Weights(scale, scale) for scale in scales]
 
     def decoded(self, e: Emitter, places: list[Value]) -> list[Value]:
         """Scales f32[16] of a block at each of these addresses."""
@@ -218,9 +218,9 @@ class Q3_K(TwoBit):
         chunks = [code | (e.shift(top, pair - 2, pair + 2) & 4) for pair, code in enumerate(self.two_bits(e, w))]
         return Codes(chunks, scales, scales * -4.0)
 
-    def factors(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+    def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
         top = e.shift(twice(e, e.load(w, vec(I8, 32))), 0, 4)  # bit p is of bit pair p
-        low = super().factors(e, w, blocks)
+        low = super().factors(e, w, blocks, more)
         moves = ((-2, 4), (-3, 16), (0, 4), (-1, 16))
         return [code | (e.shift(top, move) & mask) for code, (move, mask) in zip(low, moves, strict=True)]
 

@@ -8,7 +8,7 @@ them.
 from collections.abc import Sequence
 
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.quants.quant import Codes, Quant, halves, strided, twice
+from edgeinfer.simd_kernels.quants.quant import Codes, Quant, Weights, halves, sixteens, strided, words
 from edgeinfer.simd_kernels.values import I8, I16, I32, I64, Value, vec
 
 
@@ -19,15 +19,14 @@ class Legacy(Quant):
     nibbles = 0  # where the nibbles begin
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        codes = self.codes(e, [w + self.bytes * k for k in range(blocks)])
+        codes = self.codes(e, w, blocks)
         scales = self.scales(e, w, blocks)
         if self.paired:
             return Codes(codes, *(e.pick(scales, range(i, 2 * blocks, 2)) for i in range(2)))
         return Codes(codes, scales, scales * -float(self.offset))
 
-    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[tuple[Value, Value]]:
-        scales = [self.scales(e, place, blocks) for place in places]
-        return list(zip(scales, scales, strict=True))
+    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[Weights]:
+        return [Weights(scales, scales) for scales in (self.scales(e, place, blocks) for place in places)]
 
     def scales(self, e: Emitter, w: Value, blocks: int) -> Value:
         """f32[blocks]; where the type is paired, f32[2 * blocks], in turn a scale and a minimum."""
@@ -37,49 +36,69 @@ class Legacy(Quant):
 
     def order(self, blocks: int) -> Sequence[int]:
         """Low nibbles of four blocks, then their high ones: these have the same scales."""
-        fours = [range(first, min(first + 4, blocks)) for first in range(0, blocks, 4)]
-        return [2 * block + half for four in fours for half in range(2) for block in four]
+        return [
+            2 * block + half
+            for first, count in fours(blocks)
+            for half in range(2)
+            for block in range(first, first + count)
+        ]
 
-    def codes(self, e: Emitter, blocks: list[Value]) -> list[Value]:
-        """Chunks of blocks at these addresses."""
+    def codes(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+        """Chunks, in `order`."""
         chunks = []
-        for first in range(0, len(blocks), 4):
-            raw = self.sixteens(e, blocks[first : first + 4])
+        for first, count in fours(blocks):
+            places = [k * self.bytes + self.nibbles for k in range(count)]
+            raw = sixteens(e, w + first * self.bytes, count * self.bytes, places)
             chunks += [raw & 15, e.shift(raw, 4) & 15]
         return chunks
 
-    def sixteens(self, e: Emitter, blocks: list[Value]) -> Value:
-        """The nibbles of up to four blocks, behind each other.
 
-        Where blocks are whole words and instructions pick any words of two vectors, one takes them all."""
-        if e.tier.lanes < 16 or len(blocks) < 4 or self.bytes % 4:
-            return e.join(*(e.load(w + self.nibbles, vec(I8, 16)) for w in blocks))
-        last = self.bytes - 16  # words from 64 bytes before the end of the four
-        first, after = (e.load(blocks[0] + at, vec(I32, 16)) for at in (0, 4 * last))
-        words = [(block * self.bytes + self.nibbles) // 4 + word for block in range(4) for word in range(4)]
-        return e.bits(e.pick(first, [word if word < 16 else 16 + word - last for word in words], after), vec(I8, 64))
+def fours(blocks: int) -> list[tuple[int, int]]:
+    """The first of four blocks, and how many there are, for all of them."""
+    return [(first, min(4, blocks - first)) for first in range(0, blocks, 4)]
 
 
 class FiveBits(Legacy):
-    """Blocks whose weights have a fifth bit, in a 32-bit word."""
+    """Blocks whose weights have a fifth bit, in a 32-bit word: halves of it belong to the low and the high nibbles."""
 
-    top = 0  # where the top bits are
+    top: int  # where the top bits are
 
-    def order(self, blocks: int) -> Sequence[int]:
-        return range(2 * blocks)  # as the top bits lie
+    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[Weights]:
+        """Where masks are registers of their own they are read from memory, for which top bits are picked together
+        with the scales: of all blocks the low halves, then the high ones."""
+        if e.tier.lanes < 16 or blocks < 4:
+            return super().weights(e, places, blocks)
+        starts = (range(0, self.top, 2), [self.top], [self.top + 2])
+        wanted = [self.bytes * k + at for parts in starts for k in range(blocks) for at in parts]
+        room = e.memory(64 * len(places))
+        scales = []
+        for i, place in enumerate(places):
+            halves = words(e, place, blocks * self.bytes, wanted + [0] * (32 - len(wanted)), I16)
+            scales.append(e.half_to_float(e.part(halves, 0, len(wanted) - 2 * blocks)))
+            e.store(halves, room + 64 * i)
+        e.order()
+        flags = 2 * len(wanted) - 4 * blocks
+        return [Weights(numbers, numbers, room + (64 * i + flags)) for i, numbers in enumerate(scales)]
 
-    def codes(self, e: Emitter, blocks: list[Value]) -> list[Value]:
-        chunks = []
-        for first in range(0, len(blocks), 2):
-            pair = blocks[first : first + 2]
-            raw = e.join(*(twice(e, e.load(w + self.nibbles, vec(I8, 16))) for w in pair))
-            low = e.shift(raw, *([0, 4] * len(pair))) & 15
-            bits = e.join(*(e.load(w + self.top, vec(I32, 1)) for w in pair))
-            if e.tier.lanes == 16 and len(pair) == 2:  # flags are made of whole words
-                words = (e.widen(e.load(w + self.top, I32), I64) for w in pair)
-                bits = next(words) | (next(words) << 32)
-            chunks.append(e.select(e.flags(bits), low + 16, low))
-        return chunks
+    def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
+        if not more:
+            return self.codes(e, w, blocks)
+        places = (more + 2 * (half * blocks + first) for first, _ in fours(blocks) for half in range(2))
+        flags = (e.flags(e.load(place, I64)) for place in places)
+        return [e.raised_where(*pair, 16) for pair in zip(flags, super().codes(e, w, blocks), strict=True)]
+
+    def codes(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+        low = super().codes(e, w, blocks)
+        flags = (self.flags(e, w + first * self.bytes, count) for first, count in fours(blocks))
+        pairs = zip((flag for both in flags for flag in both), low, strict=True)
+        return [e.raised_where(*pair, 16) for pair in pairs]
+
+    def flags(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+        """The top bits of up to four blocks, of low nibbles and of high ones."""
+        tops = sixteens(e, w, blocks * self.bytes, [k * self.bytes + self.top for k in range(blocks)])
+        single = e.const(tops.kind, [1 << i % 8 for i in range(tops.lanes)])
+        halves = ([i & -16 | 2 * half | i % 16 // 8 for i in range(tops.lanes)] for half in range(2))
+        return [(e.pick(tops, lanes) & single).equals(0) ^ -1 for lanes in halves]
 
 
 class Q4_0(Legacy):
@@ -114,9 +133,9 @@ class Q8_0(Legacy):
     def order(self, blocks: int) -> Sequence[int]:
         return range(2 * blocks)
 
-    def codes(self, e: Emitter, blocks: list[Value]) -> list[Value]:
-        pairs = [blocks[first : first + 2] for first in range(0, len(blocks), 2)]
-        return [e.join(*(e.load(w + 2, vec(I8, 32)) for w in pair)) ^ -128 for pair in pairs]
+    def codes(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+        loaded = [e.load(w + (k * self.bytes + 2), vec(I8, 32)) for k in range(blocks)]
+        return [e.join(*loaded[first : first + 2]) ^ -128 for first in range(0, blocks, 2)]
 
 
 TYPES = (Q4_0(), Q4_1(), Q5_0(), Q5_1(), Q8_0())

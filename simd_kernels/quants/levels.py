@@ -22,8 +22,8 @@ class IQ4_NL(Legacy):
 
     name, bytes, largest, offset, nibbles = "IQ4_NL", 18, max(IQ4_CODES), IQ4_OFFSET, 2
 
-    def codes(self, e: Emitter, blocks: list[Value]) -> list[Value]:
-        return [e.lookup(IQ4_CODES, chunk) for chunk in super().codes(e, blocks)]
+    def codes(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+        return [e.lookup(IQ4_CODES, chunk) for chunk in super().codes(e, w, blocks)]
 
 
 class MXFP4(Legacy):
@@ -31,8 +31,8 @@ class MXFP4(Legacy):
 
     name, bytes, largest, offset, nibbles = "MXFP4", 17, max(FP4_CODES), FP4_OFFSET, 1
 
-    def codes(self, e: Emitter, blocks: list[Value]) -> list[Value]:
-        return [e.lookup(FP4_CODES, chunk) for chunk in super().codes(e, blocks)]
+    def codes(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+        return [e.lookup(FP4_CODES, chunk) for chunk in super().codes(e, w, blocks)]
 
     def scales(self, e: Emitter, w: Value, blocks: int) -> Value:
         exponents = self.exponents(e, w, blocks)

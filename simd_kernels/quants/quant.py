@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -27,6 +28,14 @@ class Codes:
     chunks: list[Value]  # u8[64] each, or less of a few small blocks; in them sixteens of weights in the type's `order`
     scales: Value  # f32[groups]
     minimums: Value  # f32[groups]
+
+
+class Weights(NamedTuple):
+    """What a type knows of some blocks before it looks at their codes."""
+
+    scales: Value  # f32[groups]
+    minimums: Value  # f32[groups], or where the type has an offset the scales
+    more: Value | None = None  # the address of what else `factors` wants to know
 
 
 class Quant:
@@ -51,15 +60,15 @@ class Quant:
         """Unpack so many blocks (1 or `batch`) from address `w`."""
         raise NotImplementedError
 
-    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[tuple[Value, Value]]:
-        """Scales and minimums f32[groups] of so many blocks at each of these addresses; only scales, twice, where the
-        type has an offset; where it is `paired`, f32[2 * groups] twice, in turn a scale and a minimum."""
+    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[Weights]:
+        """Of so many blocks at each of these addresses; where the type is `paired`, f32[2 * groups] twice, in turn a
+        scale and a minimum."""
         codes = [self.load(e, place, blocks) for place in places]
         if self.offset:
-            return [(c.scales, c.scales) for c in codes]
-        return [(c.scales, e.centred(c.minimums, c.scales, self.wide)) for c in codes]
+            return [Weights(c.scales, c.scales) for c in codes]
+        return [Weights(c.scales, e.centred(c.minimums, c.scales, self.wide)) for c in codes]
 
-    def factors(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
+    def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
         """Chunks to be multiplied: codes, or where that is quicker, `times` as much."""
         return self.load(e, w, blocks).chunks
 
@@ -96,11 +105,10 @@ class Quant:
     ) -> None:
         with side_by_side(e, w, row_bytes, rows) as (first, apart, count):
             sums = RowSums(e)
-            for start, stop, blocks in self._batches(cols):
-                with e.loop(start, stop, blocks * self.block) as k:
-                    part, at = Part(e, self, x, cols, fine, k, blocks), w + first * row_bytes + self._offset(k)
-                    for some, totals in sums.abreast(count):
-                        part.add([at + row * apart * row_bytes for row in some], totals)
+            for k, blocks, again in self._parts(e, cols):
+                part, at = Part(e, self, x, cols, fine, k, blocks, again), w + first * row_bytes + self._offset(k)
+                for some, totals in sums.abreast(count):
+                    part.add([at + row * apart * row_bytes for row in some], totals)
             for some, totals in sums.abreast(count):
                 for row, total in zip(some, totals, strict=True):
                     e.store(e.total(e.fold(total.get(), 4)), out + (first + row * apart) * 4)
@@ -122,6 +130,20 @@ class Quant:
                 first = k >> {32: 3, 16: 2}[self.group]  # 4 bytes for each group
                 e.store(unpacked.scales, scales + first)
                 e.store(e.const(unpacked.minimums.kind) if self.offset else unpacked.minimums, minimums + first)
+
+    def _parts(self, e: Emitter, cols: Value) -> Iterator[tuple[Value, int, Value | None]]:
+        """Loops over a row: (first column, blocks from there on, how many columns of these were in the part before).
+        What is left of the row by `batch` goes by half as many, the last of which end with the row."""
+        size, half = self.block * self.batch, self.block * (self.batch // 2)
+        whole = cols & -size
+        with e.loop(0, whole, size) as k:
+            yield k, self.batch, None
+        if half:
+            with e.when(cols >= half), e.loop(whole, cols, half) as k:
+                first = e.least(k, cols - half)
+                yield first, self.batch // 2, k - first
+            with e.when(cols < half), e.loop(0, cols, self.block) as k:
+                yield k, 1, None
 
     def _batches(self, cols: Value) -> Iterator[tuple[Value | int, Value, int]]:
         """(first column, last, blocks at a time): by `batch`, then what is left by fewer, down to one."""
@@ -180,22 +202,37 @@ class RowSums:
 
 
 class Part:
-    """Some columns of all rows: the activations there, which rows share, and what is to be done for each row."""
+    """Some columns of all rows: the activations there, which rows share, and what is to be done for each row.  The
+    first columns, `again` of them, count for nothing."""
 
-    def __init__(self, e: Emitter, quant: Quant, x: Value, cols: Value, fine: bool, k: Value, blocks: int) -> None:
+    def __init__(
+        self,
+        e: Emitter,
+        quant: Quant,
+        x: Value,
+        cols: Value,
+        fine: bool,
+        k: Value,
+        blocks: int,
+        again: Value | None = None,
+    ) -> None:
         self.e, self.quant, self.blocks, self.order = e, quant, blocks, quant.order(blocks)
         n = blocks * quant.block
         groups = n // quant.group
+        fours = [[16 * number for number in self.order[i : i + 4]] for i in range(0, n // 16, 4)]
         self.planes = [
-            [e.load(plane + (k + 16 * number), vec(I8, 16)) for number in self.order]
+            [sixteens(e, plane + k, n, four) for four in fours]
             for plane in ([x, x + cols + (cols >> 1)] if fine else [x])
         ]
         d = e.pick(e.load(x + cols + (k >> 3), vec(F32, n // 32)), [g * quant.group // 32 for g in range(groups)])
+        eighth = 3 if quant.group == 32 else 2
+        self.x_sums = e.load(x + cols + (cols >> eighth) + (k >> eighth), vec(F32, groups))
+        if again is not None:
+            seen = e.const(vec(I64, groups), range(0, n, quant.group)) < e.splat(again, groups)
+            d, self.x_sums = (e.select(seen, e.const(numbers.kind), numbers) for numbers in (d, self.x_sums))
         times = dict.fromkeys(range(groups), 1)
         times.update((16 * sixteen // quant.group, self.times(at // 4)) for at, sixteen in enumerate(self.order))
         self.d = d * e.const(d.kind, [1.0 / number for number in times.values()]) if max(quant.times) > 1 else d
-        eighth = 3 if quant.group == 32 else 2
-        self.x_sums = e.load(x + cols + (cols >> eighth) + (k >> eighth), vec(F32, groups))
         if quant.paired:  # every second lane is a minimum's
             lanes = [lane // 2 + groups * (lane % 2) for lane in range(2 * groups)]
             self.d = e.pick(self.d, lanes, self.x_sums)
@@ -213,11 +250,10 @@ class Part:
         for place in places:
             for line in range(0, self.blocks * quant.bytes, 64):
                 e.prefetch(place + (AHEAD + line))
-        scales = [
-            self.scaled(total, *parts) for total, parts in zip(sums, quant.weights(e, places, self.blocks), strict=True)
-        ]
-        for place, scale, total in zip(places, scales, sums, strict=True):
-            self.multiply(scale, quant.factors(e, place, self.blocks), total)
+        weights = quant.weights(e, places, self.blocks)
+        scales = [self.scaled(total, row.scales, row.minimums) for total, row in zip(sums, weights, strict=True)]
+        for place, row, scale, total in zip(places, weights, scales, sums, strict=True):
+            self.multiply(scale, quant.factors(e, place, self.blocks, row.more), total)
 
     def scaled(self, total: Var | InMemory, scales: Value, minimums: Value) -> Value:
         """Add the minimums; the scales times those of activations."""
@@ -263,7 +299,7 @@ class Part:
         for number, chunk in enumerate(chunks):
             stop = start + chunk.lanes // 16
             groups = [16 * self.order[start + lane // 4] // group for lane in range(chunk.lanes // 4)]
-            x = [e.join(*plane[start:stop]) for plane in self.planes]
+            x = [e.part(plane[start // 4], start % 4 * 16, chunk.lanes) for plane in self.planes]
             if not found or found.groups != groups:
                 if found:
                     yield found
@@ -294,28 +330,43 @@ class Sums:
         return Sums(planes, groups, self.largest + max(self.largest, other.largest))
 
 
-def strided(e: Emitter, w: Value, stride: int, n: int, kind: ir.IntType) -> Value:
-    """kind[n] of the words at w, w + stride, ..., each the first of so many bytes.
+def words(e: Emitter, w: Value, size: int, places: Sequence[int], kind: ir.IntType) -> Value:
+    """kind[places] of the words at these places (in bytes) of the `size` bytes at `w`.
 
     Loaded one by one each would take a shuffle; picked from whole vectors only each vector takes one."""
-    size, last = kind.width // 8, n * stride - 64
-    if e.tier.lanes < 16 or last < 0:
-        return e.join(*(e.load(w + stride * k, vec(kind, 1)) for k in range(n)))
-    count = 64 // size
+    step, last = kind.width // 8, size - 64
+    if e.tier.lanes < 16 or last < step:
+        return e.join(*(e.load(w + place, vec(kind, 1)) for place in places))
+    count = 64 // step
     found: Value | None = None
-    k = 0
-    while k < n:
-        at = min(stride * k, last)
-        more = range(k, min(n, (at + 64 - size) // stride + 1))
-        lanes = [(stride * number - at) // size for number in more]
+    lanes: dict[int, int] = {}  # of what is found, by place
+    left = sorted(places)
+    while left:
+        at = min(left[0], last - (last - left[0]) % step)
+        inside = {place: (place - at) // step for place in left if place + step <= at + 64 and not (place - at) % step}
+        left = [place for place in left if place not in inside]
         loaded = e.load(w + at, vec(kind, count))
-        if found:
-            lanes = [*range(k), *(count + lane for lane in lanes)]
-        k = more.stop
-        lanes += [0] * ((n if k == n else count) - k)
-        found = e.pick(found or loaded, lanes, loaded if found else None)
+        if found is None:
+            found, lanes = loaded, inside
+        else:
+            lanes |= {place: count + lane for place, lane in inside.items()}
+            picked = [lanes.get(place, 0) for place in places] + [0] * (count - len(places))
+            found, lanes = e.pick(found, picked, loaded), {p: i for i, p in enumerate(places) if p in lanes}
     assert found
-    return found
+    return e.pick(found, [lanes[place] for place in places])
+
+
+def strided(e: Emitter, w: Value, stride: int, n: int, kind: ir.IntType) -> Value:
+    """kind[n] of the words at w, w + stride, ..., each the first of so many bytes."""
+    return words(e, w, n * stride, range(0, n * stride, stride), kind)
+
+
+def sixteens(e: Emitter, w: Value, size: int, places: Sequence[int]) -> Value:
+    """16 bytes at each of these places of the `size` bytes at `w`, behind each other."""
+    if e.tier.lanes < 16 or len(places) < 4 or size < 64 or any(place % 2 for place in places):
+        return e.join(*(e.load(w + place, vec(I8, 16)) for place in places))
+    each = [place + word for place in places for word in range(0, 16, 4)]
+    return e.bits(words(e, w, size, each, I32), vec(I8, 64))
 
 
 def halves(e: Emitter, w: Value, stride: int, n: int) -> Value:

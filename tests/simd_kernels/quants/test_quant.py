@@ -11,7 +11,7 @@ from tests.blocks import QUANTS, random_rows, scale_bytes
 from tests.simd_kernels import twins
 from tests.simd_kernels.harness import guarded
 
-COLS = {32: (32, 64, 96, 128, 160, 288, 416), 64: (64, 192, 256, 576), 128: (128, 512, 896), 256: (256, 512, 768)}
+COLS = {32: (32, 64, 96, 128, 160, 224, 288, 416), 64: (64, 192, 256, 576), 128: (128, 512, 896), 256: (256, 512, 768)}
 CASES = [(kind, cols) for kind in QUANTS for cols in COLS[GgmlType[kind].block]]
 
 
