@@ -16,7 +16,7 @@ def forward(b: Builder) -> Value:
     for layer in b.layers():
         h = b.norm(x, "attn_norm")
         if b.has("ssm_conv1d_q"):
-            h = delta_attention(b, h)
+            h = delta_attention(b, h, decay(b, h), low_rank(b, h, "g"))
         else:
             q = deepseek2.queries(b, h, key_dim)
             h = (deepseek2.latent if b.has("attn_k_b") else deepseek2.expanded)(b, h, q, None, layer, still)
@@ -25,7 +25,7 @@ def forward(b: Builder) -> Value:
     return b.logits(x)
 
 
-def delta_attention(b: Builder, h: Value) -> Value:
+def delta_attention(b: Builder, h: Value, decay: Value, gate: Value) -> Value:
     """Q, K and V through short convolutions, the delta rule, a norm of each head and a sigmoid gate."""
     heads, size = b.config.heads, b.keys.integer("kda.head_dim")
     width, kernel, eps = heads * size, b.keys.integer("ssm.conv_kernel"), b.config.eps
@@ -33,13 +33,17 @@ def delta_attention(b: Builder, h: Value) -> Value:
         b.activate(b.conv(b.linear(h, f"attn_{name}", width), f"ssm_conv1d_{name}", kernel), "silu") for name in "qkv"
     )
     q, k = (b.scale(b.norm(y, None, size, eps / size), size**-0.5) for y in (q, k))  # of length 1
-    rate = b.activate(b.plus(low_rank(b, h, "f", size, width), "ssm_dt.bias"), "softplus")
-    decay = b.activate(b.times(rate, "ssm_a", heads), "exp")
     learnt = b.mul(k, b.activate(b.linear(h, "ssm_beta", heads), "sigmoid"))
     y = b.delta(b.scale(q, size**-0.5), learnt, v, decay, b.mul(k, decay), b.scale(learnt, -1.0), heads)
-    gate = b.activate(low_rank(b, h, "g", size, width), "sigmoid")
-    return b.mul(b.norm(y, "ssm_norm", size), gate)
+    return b.mul(b.norm(y, "ssm_norm", size), b.activate(gate, "sigmoid"))
 
 
-def low_rank(b: Builder, h: Value, name: str, rank: int, width: int) -> Value:
-    return b.linear(b.linear(h, f"ssm_{name}_a", rank), f"ssm_{name}_b", width)
+def decay(b: Builder, h: Value) -> Value:
+    """Of each column of the keys: exp(a * softplus(f(h) + dt))."""
+    rate = b.activate(b.plus(low_rank(b, h, "f"), "ssm_dt.bias"), "softplus")
+    return b.activate(b.times(rate, "ssm_a", b.config.heads), "exp")
+
+
+def low_rank(b: Builder, h: Value, name: str) -> Value:
+    size = b.keys.integer("kda.head_dim")
+    return b.linear(b.linear(h, f"ssm_{name}_a", size), f"ssm_{name}_b", b.config.heads * size)

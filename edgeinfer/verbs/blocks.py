@@ -72,12 +72,12 @@ class Builder(Attention, Experts, Recurrence):
             raise FormatError(f"tensor {full} holds a factor of {wrong[0]:g}, by which no frequency can be divided")
         return factors
 
-    def local_rope(self, head_dim: int | None = None, base: float = LOCAL_ROPE_BASE) -> Rope:
+    def local_rope(self, head_dim: int | None = None, base: float = LOCAL_ROPE_BASE, pairs: Pairs = "halves") -> Rope:
         """The RoPE of sliding-window layers as Gemma's: a base of their own, and positions that are never scaled.
         `base`, and `head_dim` if not that of the other layers, are what holds where the file does not say."""
         base = self.keys.number("rope.freq_base_swa", base, least=MIN_ROPE_BASE)
         widths = (self.config.rope_dim, self.config.key_dim) if head_dim is None else (head_dim, head_dim)
-        plain = rope.plain(self.keys.turning("rope.dimension_count_swa", *widths), base, "halves")
+        plain = rope.plain(self.keys.turning("rope.dimension_count_swa", *widths), base, pairs)
         return dataclasses.replace(plain, scale=self.config.rope_attn_factor)
 
     def typed_embedding(self, positions: bool = False) -> Value:

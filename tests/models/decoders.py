@@ -27,6 +27,7 @@ class Case:
     arch: str
     keys: dict[str, Any]
     shapes: Shapes
+    tolerance: float = 1e-4  # of a logit: how far apart sums in another order are here; more where there is GELU
 
     def write(self, path: pathlib.Path) -> pathlib.Path:
         """The model as a GGUF file of float32."""
@@ -68,7 +69,8 @@ SHARED = (
 FUSED = matrix("attn_qkv", (HEADS + 2 * KV_HEADS) * HEAD_DIM) | OUT
 UP_TWICE = matrix("ffn_up", 2 * FF) | matrix("ffn_down", DIM, FF)
 POST_NORMS = {"post_attention_norm": (DIM,), "post_ffw_norm": (DIM,)}
-GATE = matrix("attn_gate", HEADS)
+GATE, WIDE_GATE = matrix("attn_gate", HEADS), matrix("attn_gate", HEADS * HEAD_DIM)
+GLIMMER_NORMS = vector("post_attention_norm") | vector("post_ffw_norm")
 
 BARE_BIAS = {"exp_probs_b": (EXPERTS,)}
 
@@ -142,7 +144,11 @@ INDEXER: Shapes = {
     "indexer.attn_k.weight": (128, DIM), "indexer.attn_q_b.weight": (64 * 128, 24),
 }  # fmt: skip
 LOW_RANK_Q = matrix("attn_q_a", 24) | vector("attn_q_a_norm", 24) | matrix("attn_q_b", HEADS * (HEAD_DIM + TURNING), 24)
-INDEXED = {name: shape for name, shape in MLA_ATTENTION.items() if name != "attn_q.weight"} | LOW_RANK_Q | INDEXER
+LOW_RANK = {name: shape for name, shape in MLA_ATTENTION.items() if name != "attn_q.weight"} | LOW_RANK_Q
+INDEXED = LOW_RANK | INDEXER
+WHOLE_KDA = {name: shape for name, shape in KDA.items() if name[:6] not in ("ssm_f_", "ssm_g_")} | {
+    f"ssm_{x}_a.weight": (WHOLE, DIM) for x in "fg"
+}
 
 
 CASES = {
@@ -150,6 +156,19 @@ CASES = {
     "scales-of-experts": Case(
         "qwen3moe", MOE, ENDS | layers(LAYERS, NORMS, HEAD_NORMS, scaled(ATTENTION), scaled(SPARSE))
     ),
+    "bailingmoe3": Case(
+        "bailingmoe3",
+        {
+            **SPARSE_MLA,
+            "ssm.conv_kernel": 4,
+            "kda.head_dim": SIZE,
+            "kda.gate_lower_bound": -5.0,
+            "attention.head_count_kv": [0, 0, 1, 0],
+            "expert_group_count": 4,
+            "expert_group_used_count": 2,
+        },
+        ENDS | mixed(NORMS) | each(lambda layer: LOW_RANK | GATE if layer == 2 else WHOLE_KDA),
+    ),  # fmt: skip
     "cohere2moe": Case(
         "cohere2moe",
         {**WEIGHED, **WINDOWED, "logit_scale": 0.5, "leading_dense_block_count": 1},
@@ -202,6 +221,12 @@ CASES = {
         {**WINDOWED, "attention.sliding_window_pattern": 2, "rope.freq_base_swa": 100.0},
         ENDS | layers(LAYERS, NORMS, POST_NORMS, HEAD_NORMS, FUSED, UP_TWICE),
     ),
+    "muse-glimmer": Case(
+        "muse-glimmer",
+        {**PATTERN, "logit_scale": 2.0, "final_logit_softcapping": 3.0},
+        ENDS | layers(LAYERS, NORMS, HEAD_NORMS, ATTENTION, MLP, WIDE_GATE, GLIMMER_NORMS),
+    ),
+    "spark2_5": Case("spark2_5", {**PATTERN, **YARN}, ENDS | layers(LAYERS, NORMS, ATTENTION, GATE, MLP), 5e-3),
     "step35": Case(
         "step35",
         {

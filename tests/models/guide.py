@@ -58,11 +58,9 @@ statement of their maths in torch. Weights are taken as they are, so no quantise
 packed ternary ones, which llama.cpp runs with another activation.
 
 """
-NOT_YET = ("cohere2moe", "deepseek32", "eurobert", "glm_dsa", "hy_v3", "kimi_linear", "laguna", "mimo2")
-WITHOUT = """The others have no class in transformers but code that comes with the weights, and so nothing a folder
-could be held against: {}. Phi-3.5-MoE is among them for another reason: GGUF's has RMS norms for its layer norms, and
-gives the chosen experts other weights than its authors' router does. Classes that transformers has, but whose folders
-are not read yet, are those of {}.
+WITHOUT = """Folders of the others are not read: {}. Most have no class in transformers but code that comes with the
+weights, and so nothing a folder could be held against. Phi-3.5-MoE has one, but GGUF's has RMS norms for its layer
+norms, and gives the chosen experts other weights than its authors' router does.
 """
 Test = Callable[[Op], Any]
 NEEDS: dict[str, Test] = {
@@ -146,10 +144,9 @@ def folders() -> str:
         found.setdefault(family.__name__.rpartition(".")[2], []).append(name)
     lines = [f"- `{name}`: {', '.join(classes)}" for name, classes in found.items()]
     covered = {*found, *("nomic_bert_moe", "nemotron_h_moe")}  # whose classes are those of the files without _moe
-    without = ", ".join(f"`{name}`" for name in models.names() if name not in {*covered, *NOT_YET})
-    later = ", ".join(f"`{name}`" for name in NOT_YET)
+    without = ", ".join(f"`{name}`" for name in models.names() if name not in covered)
     wrapped = [textwrap.fill(line, 120, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
-    last = textwrap.fill(WITHOUT.format(without, later), 120, break_on_hyphens=False)
+    last = textwrap.fill(WITHOUT.format(without), 120, break_on_hyphens=False)
     return FOLDERS + "\n".join(wrapped) + f"\n\n{last}\n"
 
 
