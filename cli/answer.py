@@ -67,7 +67,7 @@ class Asker:
             answer = self.llm.generate(messages[-1]["content"], **self.settings)
         else:
             answer = self.llm.chat(messages, **self.settings)
-        print(json.dumps({"model": model, **dataclasses.asdict(answer)}, ensure_ascii=False))
+        print(json.dumps({"model": model, **dataclasses.asdict(answer)}))
 
 
 def _statistics(last: "Chunk") -> str:

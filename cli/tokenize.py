@@ -30,7 +30,7 @@ def command(
     pieces = [tokenizer.token_bytes(token) for token in ids]
     if as_json:
         texts = [piece.decode(errors="backslashreplace") for piece in pieces]
-        print(json.dumps({"ids": ids, "pieces": texts}, ensure_ascii=False))
+        print(json.dumps({"ids": ids, "pieces": texts}))
         return
     for token, piece in zip(ids, pieces, strict=True):
         print(f"{token:7} {_shown(piece)}")

@@ -99,6 +99,11 @@ def test_json_has_all_about_the_answer(run, model):
     assert answer["timings"]["first_token_s"] > 0
 
 
+def test_json_keeps_letters_that_the_output_has_no_code_for(edgeinfer, run, model):
+    edgeinfer.environment["PYTHONIOENCODING"] = "ascii"
+    assert json.loads(run(model.rename(model.with_name("größe.gguf")), "go", "--json").stdout)["model"] == "größe.gguf"
+
+
 def test_statistics_go_to_stderr(run, model):
     done = run(model, "go", "--stats")
     assert done.stdout == " alpha beta gamma\n"
