@@ -32,7 +32,7 @@ def main() -> None:
     with gguf.open(options.model) as file:
         chats = "tokenizer.chat_template" in file.metadata
     for raw in (False, True) if chats else (True,):
-        ours = [sys.executable, "-m", "edgeinfer.cli.main", "run", "-m", options.model, "-p", "Hi", "-n", "1"]
+        ours = [sys.executable, "-m", "edgeinfer", "run", "-m", options.model, "-p", "Hi", "-n", "1"]
         theirs = [options.python, "-c", PEER.replace("{call}", RAW if raw else CHAT), options.model]
         commands = {"edgeinfer": ours + ["--raw"] * raw, "llama.cpp": theirs}
         times: dict[str, list[float]] = {name: [] for name in commands}

@@ -98,7 +98,7 @@ def phases(bench: Bench, test: Test) -> list[Row]:
 
 def start(path: str, like: Row, kind: str) -> Row:
     """From the shell to the first token: "cold" without kernels kept from earlier, "warm" with them."""
-    command = [sys.executable, "-m", "edgeinfer.cli.main", "run", "-m", path, "-p", "Hi", "-n", "1"]
+    command = [sys.executable, "-m", "edgeinfer", "run", "-m", path, "-p", "Hi", "-n", "1"]
     with tempfile.TemporaryDirectory() as home:
         environment = {**os.environ, **({"EDGEINFER_HOME": home} if kind == "cold" else {})}
         begin = time.perf_counter()

@@ -1,5 +1,7 @@
 """The `edgeinfer` command: one typer app, one file a command, and the one place where errors become exit codes."""
 
+import contextlib
+import errno
 import functools
 import os
 import sys
@@ -15,6 +17,7 @@ from edgeinfer.cli import list as list_models
 from edgeinfer.errors import EdgeInferError
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal's number, as shells report it
+UNWRITTEN = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)  # of errors that name no file: output is lost
 
 
 def main() -> None:
@@ -23,6 +26,9 @@ def main() -> None:
     debug = "--debug" in argv[: argv.index("--")] if "--" in argv else "--debug" in argv
     if debug:
         argv.remove("--debug")
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed: nothing is read, nobody listens
+            setattr(sys, name, open(os.devnull, mode))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter must not end an answer
@@ -33,11 +39,15 @@ def main() -> None:
         if not debug and isinstance(end.code, int):
             _leave(end.code)
         raise
+    except OSError as error:  # of --help and --version, which typer prints
+        if debug:
+            raise
+        _leave(_told(error))
 
 
 def _leave(code: int) -> NoReturn:
     """End the process.  Python would take every module apart before, and LLVM its tables, which takes 0.03 s."""
-    for stream in filter(None, (sys.stdout, sys.stderr)):
+    for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:  # the disk is full, or nobody reads it
@@ -97,17 +107,21 @@ def _guarded(command: Callable[..., None], debug: bool) -> Callable[..., None]:
         except Exception as error:
             if debug:
                 raise
-            text, code = (str(error), error.exit_code) if isinstance(error, EdgeInferError) else (_bug(error), 1)
-            print(f"edgeinfer: {text}", file=sys.stderr)
-            raise typer.Exit(code) from None
+            raise typer.Exit(_told(error)) from None
 
     return call
 
 
-def _bug(error: Exception) -> str:
-    """What to say of an error nobody foresaw."""
-    return f"unexpected {type(error).__name__}: {' '.join(str(error).split())} (--debug shows where)"
-
-
-if __name__ == "__main__":
-    main()
+def _told(error: Exception) -> int:
+    """Says on stderr what went wrong, in one line; the exit code for it."""
+    if isinstance(error, EdgeInferError):
+        text = str(error)
+    elif isinstance(error, MemoryError):
+        text = "there is not enough memory"
+    elif isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
+        text = f"the output cannot be written: {error.strerror}"
+    else:
+        text = f"unexpected {type(error).__name__}: {' '.join(str(error).split())} (--debug shows where)"
+    with contextlib.suppress(OSError):
+        print(f"edgeinfer: {text}", file=sys.stderr, flush=True)
+    return error.exit_code if isinstance(error, EdgeInferError) else 1

@@ -47,7 +47,7 @@ def command(
     after an empty line.  An answer ends where the model ends it, with --raw after 256 tokens, unless -n is given.
     """
     name, prompt = _model_and_prompt([word for word in (first, second) if word is not None], model, prompt)
-    terminal = sys.stdin is not None and sys.stdin.isatty()
+    terminal = sys.stdin.isatty()
     if raw and system is not None:
         raise RequestError("--system needs the chat template that --raw leaves out")
     if as_json and terminal and prompt is None:
@@ -143,7 +143,7 @@ def _with_piped(prompt: str | None) -> str | None:
     waiting.daemon = True
     waiting.start()
     try:
-        piped = sys.stdin.buffer.read() if sys.stdin else b""
+        piped = sys.stdin.buffer.read()
     finally:
         waiting.cancel()
     parts = [prompt, piped.decode(errors="replace").removesuffix("\n")]

@@ -28,7 +28,7 @@ MODULES = {module_name(path) for path in SOURCES}
 
 
 def layer(module):
-    part = (module.split(".") + [""])[1]
+    part = (module.split(".") + [""])[1].replace("__main__", "cli")  # which begins it
     return LAYERS.index(part if part in LAYERS else "edgeinfer")
 
 

@@ -1,11 +1,15 @@
 """Help, version, exit codes and what becomes of errors."""
 
+import json
+import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
 
 import edgeinfer as package
+from tests.cli.conftest import SCRIPT
 
 
 def test_version(edgeinfer):
@@ -45,6 +49,34 @@ def test_a_closed_pipe_ends_quietly(edgeinfer):
     with edgeinfer.start("list") as process:
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == ("", 141)
+
+
+@pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["list"], ["--help"], ["--version"]])
+def test_output_that_cannot_be_written_is_one_line(edgeinfer, arguments):
+    with open("/dev/full", "w") as full, edgeinfer.start(*arguments, stdout=full) as process:
+        assert process.communicate()[1] == "edgeinfer: the output cannot be written: No space left on device\n"
+    assert process.returncode == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that closes files")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_files_are_as_if_nobody_listened(closed):
+    done = subprocess.run(["sh", "-c", f'exec "$0" list --json {closed}', SCRIPT], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not done.stdout if ">&- " in closed + " " and "2>&-" != closed else json.loads(done.stdout)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_ctrl_c_is_heard_while_the_command_is_imported(tmp_path):
+    (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    done = subprocess.run([sys.executable, "-m", "edgeinfer", "list"], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
+
+
+def test_python_m_is_the_command_too(edgeinfer):
+    done = subprocess.run([sys.executable, "-m", "edgeinfer", "--version"], capture_output=True, text=True)
+    assert done.stdout == edgeinfer("--version").stdout
 
 
 @pytest.mark.parametrize("arguments", [["run", "--help"], ["list"]])
