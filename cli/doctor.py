@@ -1,5 +1,6 @@
 """`edgeinfer doctor`: what this machine is, what edgeinfer makes of it, and what stands in its way."""
 
+import glob
 import json
 import os
 import platform
@@ -94,7 +95,7 @@ def _kernels() -> Facts:
         "features": list(host.features),
         "folder": str(folder),
         "writable": _writable(folder),
-        "built": len(list(folder.glob("*.o"))),
+        "built": len(glob.glob("*.o", root_dir=folder)),
     }
 
 
@@ -131,5 +132,5 @@ def _models() -> Facts:
 
 def _writable(folder: Path) -> bool:
     """Whether files can be put into `folder`, which may have to be made first."""
-    here = next(path for path in (folder, *folder.parents) if path.exists())
+    here = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     return here.is_dir() and os.access(here, os.W_OK | os.X_OK)

@@ -36,13 +36,13 @@ class Entry:
     @property
     def stored(self) -> bool:
         """Whether the store holds the file at its full size; the checksum was compared before it came there."""
-        return self.path.is_file() and self.path.stat().st_size == self.bytes
+        return os.path.isfile(self.path) and os.path.getsize(self.path) == self.bytes
 
 
 def home() -> Path:
     """The folder of everything edgeinfer keeps: EDGEINFER_HOME, or `edgeinfer` in the platform's cache folder."""
     if own := os.environ.get("EDGEINFER_HOME"):
-        return Path(own).absolute()
+        return Path(own).expanduser().absolute()
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":
@@ -106,13 +106,16 @@ def looks_like_path(text: str) -> bool:
     return text.lower().endswith(".gguf") or "/" in text or os.sep in text or os.path.exists(text)
 
 
-def resolve(model: str | os.PathLike[str], fetch: bool = True, progress: Progress | None = None) -> Path:
+def resolve(model: str | bytes | os.PathLike[str], fetch: bool = True, progress: Progress | None = None) -> Path:
     """The file of a path or catalog name.  A file of that name wins; a model of the catalog is pulled on first use.
 
     A path that does not exist is returned as it is: whoever opens it says what is wrong.  Raises RequestError for a
     name nobody knows and, where `fetch` is off, for a model that is not pulled yet; otherwise what `fetch.pull` raises.
     """
-    text = os.fspath(model)
+    try:
+        text = os.fsdecode(model)
+    except TypeError:
+        raise RequestError(f"a model is a path or a name, not {type(model).__name__}") from None
     if os.path.isfile(text):
         return Path(text)
     if find(text) is None and looks_like_path(text):

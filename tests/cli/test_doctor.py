@@ -49,3 +49,9 @@ def test_a_store_that_cannot_be_written_is_shown(edgeinfer, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     edgeinfer.environment["EDGEINFER_HOME"] = str(tmp_path / "file")
     assert json.loads(edgeinfer("doctor", "--json").stdout)["models"]["writable"] is False
+
+
+def test_a_home_that_cannot_be_looked_into_is_shown(edgeinfer):
+    edgeinfer.environment["EDGEINFER_HOME"] = "/" + "x" * 1000  # as little to be asked about as a folder of another's
+    report = json.loads(edgeinfer("doctor", "--json").stdout)
+    assert (report["models"]["installed"], report["kernels"]["built"]) == ([], 0)

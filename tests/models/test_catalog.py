@@ -43,6 +43,8 @@ def test_home_follows_the_environment(tmp_path, monkeypatch):
         assert catalog.home() == tmp_path / "edgeinfer"
         monkeypatch.delenv("XDG_CACHE_HOME")
         assert catalog.home() == Path.home() / ".cache" / "edgeinfer"
+    monkeypatch.setenv("EDGEINFER_HOME", "~/of-mine")
+    assert catalog.home() == Path.home() / "of-mine"
 
 
 def test_an_existing_file_wins_over_a_name(tmp_path, monkeypatch):
@@ -58,6 +60,18 @@ def test_what_looks_like_a_path_is_left_to_whoever_opens_it(name):
 
 def test_a_folder_is_left_to_whoever_opens_it(tmp_path):
     assert catalog.resolve(tmp_path) == tmp_path
+
+
+def test_a_path_may_be_bytes_and_nothing_but_a_path():
+    assert catalog.resolve(b"m\xff.gguf") == Path("m\udcff.gguf")
+    for what in (None, 5, ["m.gguf"]):
+        with pytest.raises(RequestError, match=f"a path or a name, not {type(what).__name__}"):
+            catalog.resolve(what)
+
+
+def test_a_store_that_cannot_be_looked_into_has_nothing(monkeypatch):
+    monkeypatch.setenv("EDGEINFER_HOME", "/" + "x" * 1000)
+    assert not catalog.default().stored
 
 
 def test_a_stored_model_is_found_without_a_pull():
