@@ -120,12 +120,12 @@ def _shape(plan: Plan) -> str:
 
 
 def _read() -> dict[str, dict[str, Any]]:
-    """By CPU, then by shape; nothing where the file is missing or damaged."""
+    """By CPU, then by shape; nothing where the file is missing, not to be read or damaged."""
     try:
         data = json.loads(_path().read_bytes())
-    except FileNotFoundError:
+    except OSError:
         return {}
-    except (OSError, ValueError):
+    except ValueError:
         data = None
     if not isinstance(data, dict) or not all(isinstance(shapes, dict) for shapes in data.values()):
         warnings.warn(f"{_path()} is damaged and ignored; `edgeinfer tune` writes it anew", stacklevel=3)

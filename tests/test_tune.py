@@ -82,6 +82,12 @@ def test_a_damaged_file_is_ignored_with_a_warning(plan, text):
     assert tune.kept(plan) == tune.Threads(1, 2)
 
 
+def test_a_place_where_no_file_can_be_is_no_damage(plan, tmp_path, monkeypatch, recwarn):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("EDGEINFER_HOME", str(tmp_path / "file"))
+    assert tune.kept(plan) == tune.default() and not recwarn.list
+
+
 @pytest.mark.parametrize("numbers", [None, [], [2], [0, 2], [2, 5], ["2", 2], [True, 2], {"decode": 2}])
 def test_numbers_that_cannot_be_are_ignored(plan, numbers):
     path = tune.keep(plan, tune.Threads(2, 2))
