@@ -4,7 +4,7 @@ import difflib
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import TracebackType
 from typing import Any
@@ -48,7 +48,7 @@ class LLM:
 
     def __init__(
         self,
-        model: str | os.PathLike[str],
+        model: str | bytes | os.PathLike[str],
         n_ctx: int | None = None,
         n_threads: int | None = None,
         kv_type: str = "f16",
@@ -369,7 +369,8 @@ def _context(plan: Plan, n_ctx: int | None, kv_type: str, n_batch: int) -> int:
 
 
 def _stops(stop: Stops) -> tuple[str, ...]:
-    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
+    given: object = () if stop is None else stop
+    stops = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if not all(isinstance(text, str) and text for text in stops):
         raise RequestError("stop must be a string or several, none of them empty")
     return stops

@@ -80,6 +80,8 @@ class Metadata(Mapping[str, object]):
     def override(self, given: Mapping[str, object]) -> None:
         """Has these single values count instead of the file's.  RequestError for one of another kind than the file's,
         but an int may stand for a float."""
+        if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+            raise RequestError("override must map keys, which are texts, to values")
         for key, value in given.items():
             self._values[key] = _given(key, value, self._values.get(key))
 

@@ -116,6 +116,7 @@ def test_missing_files_and_names(tmp_path):
         ({"stop": ""}, "stop must be"),
         ({"stop": ["a", ""]}, "stop must be"),
         ({"stop": [b"a"]}, "stop must be"),
+        ({"stop": 5}, "stop must be"),
         ({"logit_bias": {300: 1.0}}, "300"),
     ],
 )

@@ -2,14 +2,20 @@
 
 from collections.abc import Iterator
 
+from edgeinfer.errors import RequestError
+
 _LENGTHS = (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4)  # bytes of a symbol by the upper half of its first byte
 _LOW_BITS = (0x7F, 0x1F, 0x0F, 0x07)  # of a first byte, by the symbol's length - 1
 
 
 def as_bytes(text: str | bytes) -> bytes:
-    """The UTF-8 of `text`; lone surrogates that stand for undecodable bytes (PEP 383) become those bytes again."""
+    """The UTF-8 of `text`; lone surrogates that stand for undecodable bytes (PEP 383) become those bytes again.
+
+    RequestError for what is no text."""
     if isinstance(text, bytes):
         return text
+    if not isinstance(text, str):
+        raise RequestError(f"a text must be str or bytes, not {type(text).__name__}")
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -209,6 +209,12 @@ def test_overrides_that_do_not_fit(write, key, given, message):
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
+@pytest.mark.parametrize("given", [5, "k=1", [("k", 1)], {5: 1}, {b"k": 1}])
+def test_overrides_that_are_none(write, given):
+    with pytest.raises(RequestError, match="override must map keys, which are texts, to values"):
+        gguf.open(write(), override=given)
+
+
 def test_strings_that_hold_zeros(opened):
     strings = [b"a\0", b"", b"\0", b"b"]
     assert list(opened(pairs=[("s", "[str]", strings)]).strings("s")) == strings

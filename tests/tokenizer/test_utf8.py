@@ -2,6 +2,7 @@
 
 import pytest
 
+from edgeinfer.errors import RequestError
 from edgeinfer.tokenizer.utf8 import as_bytes, repaired, symbols
 
 
@@ -35,3 +36,9 @@ def test_lone_surrogates() -> None:
     assert as_bytes("a\udcff") == b"a\xff"
     assert as_bytes("a\ud800") == b"a\xed\xa0\x80"
     assert as_bytes(b"\xff") == b"\xff"
+
+
+@pytest.mark.parametrize("text", [None, 5, ["a"], bytearray(b"a")])
+def test_what_is_no_text_is_the_callers_mistake(text: object) -> None:
+    with pytest.raises(RequestError, match=f"str or bytes, not {type(text).__name__}"):
+        as_bytes(text)  # type: ignore[arg-type]
