@@ -43,9 +43,10 @@ class Mapped:
         self._data: np.ndarray | None = np.frombuffer(pages, np.uint8)
 
     def view(self, start: int, size: int) -> np.ndarray:
-        """uint8 [size], read-only, of the file itself.  RequestError after `close`."""
+        """uint8 [size], read-only, of the file itself.  RequestError after `close`, else as `check`."""
         if self._data is None:
             raise RequestError("the file is closed")
+        self.check()
         return self._data[start : start + size]
 
     def check(self) -> None:
