@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from edgeinfer.errors import BackendError
+
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 CPUS = Path("/proc/cpuinfo")
@@ -54,10 +56,15 @@ def _free_memory() -> int:
 def pages(size: int, huge: bool) -> np.ndarray:
     """uint8[size], zero, this process's own, in huge pages as far as the system has them, or in small ones.
 
-    They are taken when first written to.  (numpy asks for huge pages, where there is room for one.)"""
-    if not hasattr(mmap, "MAP_PRIVATE"):  # Windows, where there is no choice
-        return np.frombuffer(mmap.mmap(-1, size), np.uint8)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    They are taken when first written to.  (numpy asks for huge pages, where there is room for one.)  BackendError
+    where a limit of this process forbids as much."""
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}  # not on Windows
+    try:
+        memory = mmap.mmap(-1, size, **private)
+    except OSError as error:
+        raise BackendError(
+            f"this process may not have {size / 1e6:,.1f} MB more ({error.strerror}): a smaller n_ctx takes less"
+        ) from None
     advice = getattr(mmap, "MADV_HUGEPAGE" if huge else "MADV_NOHUGEPAGE", None)
     if advice is not None:
         with contextlib.suppress(OSError):  # of a system that knows none

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from edgeinfer import machine
+from edgeinfer.errors import BackendError
 
 
 @pytest.fixture
@@ -133,6 +134,11 @@ def test_pages_are_zero_and_may_be_written(huge):
     assert (pages.dtype, len(pages), pages.any()) == (np.uint8, 3 << 20, False)
     pages[1 << 20 :] = 7
     assert pages.sum() == 7 * (2 << 20)
+
+
+def test_pages_beyond_what_a_process_may_have():
+    with pytest.raises(BackendError, match="may not have 1,125,899,906.8 MB more .*: a smaller n_ctx takes less"):
+        machine.pages(1 << 50, False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
