@@ -30,23 +30,25 @@ class Asker:
     stats: bool
     settings: dict[str, Any]
 
-    def speak(self, messages: Messages) -> tuple[str, bool]:
-        """Stream the answer to stdout; its text, and whether Ctrl-C cut it short."""
+    def speak(self, answer: Iterator["Chunk"]) -> tuple[str, bool]:
+        """Stream an answer to stdout; its text, and whether Ctrl-C cut it short."""
         text, interrupted = "", False
         try:
-            for chunk in self._stream(messages):
+            for chunk in answer:
                 text += chunk.text
                 print(chunk.text, end="", flush=True)
         except KeyboardInterrupt:
             interrupted = True
         if not text.endswith("\n"):
             print(flush=True)
+        if not interrupted and _is_full(chunk, self.llm.n_ctx):
+            say(f"the answer ends here: the context of {self.llm.n_ctx} tokens is full")
         if self.stats and not interrupted:
             print(_statistics(chunk) + self._defaults() + self._copies(), file=sys.stderr, flush=True)
         return text, interrupted
 
-    def _stream(self, messages: Messages) -> Iterator["Chunk"]:
-        """The answer as it comes; dropping the iterator ends it."""
+    def stream(self, messages: Messages) -> Iterator["Chunk"]:
+        """The answer as it comes; dropping the iterator ends it.  ContextFullError before anything is read."""
         if self.raw:
             return self.llm.stream(messages[-1]["content"], **self.settings)
         return self.llm.chat_stream(messages, **self.settings)
@@ -68,6 +70,11 @@ class Asker:
         else:
             answer = self.llm.chat(messages, **self.settings)
         print(json.dumps({"model": model, **dataclasses.asdict(answer)}))
+
+
+def _is_full(last: "Chunk", n_ctx: int) -> bool:
+    """Whether an answer with this last chunk ended for want of context."""
+    return last.finish_reason == "length" and last.usage is not None and last.usage.total_tokens >= n_ctx
 
 
 def _statistics(last: "Chunk") -> str:

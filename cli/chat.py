@@ -23,15 +23,22 @@ def converse(asker: Asker, messages: Messages) -> None:
 
 
 def _answer(asker: Asker, messages: Messages, begin: int) -> tuple[str, bool]:
-    """Answer the last message; where the context is full, the oldest exchange after the first `begin` messages goes."""
+    """Answer the last message; where the context is full, the oldest exchanges after the first `begin` messages go, but
+    none of them for a question that would not fit without them either."""
+    kept = list(messages)
     while True:
         try:
-            return asker.speak(messages)
+            answer = asker.stream(kept)
+            break
         except ContextFullError:
-            if len(messages) <= begin + 1:
+            if len(kept) <= begin + 1:
                 raise
-            del messages[begin : begin + 2]
-            say("the context is full: the oldest question and its answer are forgotten")
+            del kept[begin : begin + 2]
+    if forgotten := (len(messages) - len(kept)) // 2:
+        messages[:] = kept
+        what = "question and its answer" if forgotten == 1 else f"{forgotten} questions and their answers"
+        say(f"the context is full: the oldest {what} are forgotten")
+    return asker.speak(answer)
 
 
 def _read_line() -> str | None:

@@ -81,7 +81,7 @@ def command(
         messages.append({"role": "user", "content": question})
         if as_json:
             asker.print_json(messages, path.name)
-        elif asker.speak(messages)[1]:
+        elif asker.speak(asker.stream(messages))[1]:
             raise KeyboardInterrupt
 
 

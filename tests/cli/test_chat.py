@@ -136,8 +136,22 @@ def test_a_full_context_forgets_the_oldest_exchange(edgeinfer, model):
         terminal.type("abcdefghix\n")
         shown = terminal.wait(" beta\r\n> ")
     assert "oldest question and its answer are forgotten" in shown
+    terminal.type("abcdefghijklmnopqrstuvwx\n")
+    assert "the oldest 2 questions and their answers are forgotten" in terminal.wait(" beta\r\n> ")
+    terminal.type("/exit\n")
+    assert terminal.end() == 0
+
+
+def test_a_question_longer_than_the_context_costs_no_exchange(edgeinfer, model):
+    terminal = Terminal(edgeinfer, model, "--ctx", "32", "--stats")
+    terminal.wait("> ")
+    terminal.type("ax\n")
+    terminal.wait("prompt 3 tokens")  # BOS a x
+    terminal.wait("\r\n> ")
     terminal.type("a" * 40 + "x\n")
-    terminal.wait("32")
+    assert "forgotten" not in terminal.wait("\r\n> ")
+    terminal.type("bx\n")
+    terminal.wait("(3 cached)")  # those; beta and b x are read
     terminal.wait("\r\n> ")
     terminal.type("/exit\n")
     assert terminal.end() == 0

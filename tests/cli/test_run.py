@@ -153,6 +153,14 @@ def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(edgeinfer
     assert "101" in error and "16" in error
 
 
+def test_an_answer_the_context_cuts_short_says_so(run, tmp_path):
+    path = markov.write(tmp_path / "m.gguf", TOKENS, FOREVER, template=PLAIN)
+    done = run(path, "go", "--ctx", "16")
+    assert done.stdout == " alpha" * 13 + "\n"
+    assert done.stderr == "edgeinfer: the answer ends here: the context of 16 tokens is full\n"
+    assert run(path, "go", "--ctx", "16", "-n", "12").stderr == ""
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
