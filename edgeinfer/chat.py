@@ -40,12 +40,28 @@ def render(
     `messages`: dicts with `role` and `content` (a text, or a list of {"type": "text", "text": ...}); `now`: the time
     told to the template (default: the clock); `variables`: the template's others (bos_token, enable_thinking, ...).
     RequestError for unsound messages, and with the template's own words where it refuses them; FormatError for a
-    template that is none.  What a template does not support (a system prompt, say) it refuses; nothing is dropped."""
+    template that is none.  What it does with what it does not support (a system prompt, say) is the template's choice:
+    many refuse it."""
     from edgeinfer import sandbox  # jinja2 takes 50 ms to import, and only chats need it
 
     _check(messages)
     given = {"messages": messages, "tools": tools, "documents": None, "add_generation_prompt": add_generation_prompt}
     return sandbox.run(template, given | variables, now)
+
+
+def readable(template: str, messages: Sequence[Mapping[str, Any]], **variables: Any) -> Sequence[Mapping[str, Any]]:
+    """The messages, with lists of parts as lines of one text where the template reads texts only.
+
+    Such a template fails at a list, or shows it as Python does.  RequestError for unsound messages."""
+    _check(messages)
+    if not any(isinstance(message.get("content"), list) for message in messages):
+        return messages
+    try:
+        parts = [{"type": "text", "text": "alpha"}]
+        shown = render(template, [{"role": "user", "content": parts}], **variables)
+    except RequestError:
+        shown = ""
+    return messages if "alpha" in shown and "'text'" not in shown else [_joined(message) for message in messages]
 
 
 def render_segments(
@@ -192,6 +208,12 @@ def _unused(strings: Iterable[str]) -> str:
         if chr(code) not in used:
             return chr(code)
     raise RequestError("messages: they use every private-use character of Unicode")
+
+
+def _joined(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message with its parts as lines of one text."""
+    content = message.get("content")
+    return {**message, "content": "\n".join(part["text"] for part in content)} if isinstance(content, list) else message
 
 
 def _check(messages: Sequence[Mapping[str, Any]]) -> None:

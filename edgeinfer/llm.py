@@ -233,7 +233,7 @@ class LLM:
         Control tokens are looked for in the template's own text only.  Earlier turns that were read or generated
         before are not read again, whether there is a seed or not: an answer depends on the course of its conversation.
 
-        RequestError: no template, or messages that it refuses.  All else as `generate`.
+        RequestError: no template, messages that it refuses, or tools that it leaves out.  All else as `generate`.
         """
         return collect(self.chat_stream(messages, tools, max_tokens, stop, seed, ignore_eos, **sampling))
 

@@ -1,5 +1,6 @@
 """Prompts: what users give, text, ids or messages, as ids that a model can go on from."""
 
+import datetime
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -46,18 +47,30 @@ def from_messages(
 ) -> list[int]:
     """Ids of a chat up to where the assistant speaks, by the template in `metadata`.
 
-    Where an `earlier` sequence begins with the same text, its ids are kept.  Raises what `chat.render` does.
+    Where an `earlier` sequence begins with the same text, its ids are kept.  Raises what `chat.render` does, and
+    RequestError for tools that the template leaves out.
     """
     special = [_text(text) for text, id in tokenizer.special_tokens.items() if tokenizer.is_control(id)]
     named = {"bos_token": tokenizer.bos_id, "eos_token": tokenizer.eos_id}
     tokens: dict[str, Any] = {name: "" if id is None else _text(tokenizer.pieces[id]) for name, id in named.items()}
-    segments = chat.render_segments(
-        chat.template_of(metadata), messages, tools, add_generation_prompt=True, special=special, **tokens
-    )
+    template = chat.template_of(metadata)
+    given: dict[str, Any] = {"add_generation_prompt": True, "now": datetime.datetime.now(), **tokens}
+    messages = chat.readable(template, messages, **given)
+    segments = chat.render_segments(template, messages, tools, special=special, **given)
+    if tools and "".join(text for text, _ in segments) == _without_tools(template, messages, given):
+        raise RequestError("tools: this model's chat template has no place for them")
     ids = _with_bos(tokenizer, tokenizer.encode_segments(segments, add_special=False))
     if not ids:
         raise RequestError("messages: the model's template makes no text of them")
     return keep_spelling(tokenizer, ids, earlier)
+
+
+def _without_tools(template: str, messages: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> str:
+    """The chat rendered with no tools given; nothing where the template cannot do without."""
+    try:
+        return chat.render(template, messages, **given)
+    except RequestError:
+        return ""
 
 
 def keep_spelling(tokenizer: Tokenizer, ids: Sequence[int], earlier: Iterable[Sequence[int]]) -> list[int]:

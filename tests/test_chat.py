@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edgeinfer.chat import NO_TEMPLATE, render, render_segments, template_of
+from edgeinfer.chat import NO_TEMPLATE, readable, render, render_segments, template_of
 from edgeinfer.errors import FormatError, RequestError
 
 CHATML = (
@@ -44,6 +44,19 @@ def test_a_conversation_is_rendered() -> None:
         "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
     )
     assert render("{{ tools }}{{ documents }}{{ bos_token }}", [], bos_token="<s>") == "NoneNone<s>"
+
+
+@pytest.mark.parametrize("content", ["m.content", "m.content + ''", "m.content | trim"])
+def test_parts_are_lines_where_a_template_reads_texts_only(content: str) -> None:
+    parts = user([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
+    template = "{% for m in messages %}{{ " + content + " }}{% endfor %}"
+    assert readable(template, [user("c"), parts]) == [user("c"), user("a\nb")]
+
+
+def test_parts_stay_where_a_template_reads_them() -> None:
+    messages = [user([{"type": "text", "text": "a"}])]
+    template = "{% for m in messages %}{% for part in m.content %}{{ part.text }},{% endfor %}{% endfor %}"
+    assert readable(template, messages) is messages
 
 
 def test_the_templates_refusal_is_the_error() -> None:

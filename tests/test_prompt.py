@@ -108,3 +108,22 @@ def test_control_token_is_not_the_same_as_its_text(plain):
     spelt = plain.encode("<end>", add_special=False)
     assert chat(plain, "a", earlier=[[markov.BOS, USER, A, *spelt, USER, B]]) == [markov.BOS, USER, A, END, USER]
     assert END not in chat(plain, "a<end>", earlier=[[markov.BOS, USER, A, END, END]])[2:-2]
+
+
+def test_tools_that_the_template_leaves_out_are_refused(plain):
+    tools = [{"type": "function", "function": {"name": "f"}}]
+
+    def ids(template):
+        metadata, messages = {"tokenizer.chat_template": template}, [{"role": "user", "content": "a"}]
+        return prompt.from_messages(plain, metadata, messages, tools, ())
+
+    assert ids(TEMPLATE + "{{ tools[0].function.name }}")
+    with pytest.raises(RequestError, match="tools: this model's chat template has no place for them"):
+        ids(TEMPLATE + "{{ strftime_now('%f') }}")
+
+
+def test_parts_are_read(plain):
+    parts = [{"type": "text", "text": "ab"}]
+    metadata = {"tokenizer.chat_template": TEMPLATE}
+    ids = prompt.from_messages(plain, metadata, [{"role": "user", "content": parts}], None, ())
+    assert ids == [markov.BOS, USER, AB, END, USER]
