@@ -30,13 +30,16 @@ def convert(
 
     Returns the bytes written.  No more than one tensor is in memory at a time.  The file has another name until it is
     whole, and takes the place of one that was there; an error or an interrupt leaves nothing behind.
-    FormatError, UnsupportedError: the folder.  RequestError: an argument.  BackendError: the disk."""
+    FormatError, UnsupportedError: the folder.  RequestError: an argument, such as a device or a file of the folder's to
+    be written to.  BackendError: the disk."""
     if kind is not None and kind not in TYPES:
         raise RequestError(f"type {kind!r}; must be one of {', '.join(TYPES)}, or left out to keep what there is")
     out, place = os.fspath(out), os.path.dirname(os.path.abspath(out))
     if os.path.isdir(out) or not os.path.isdir(place):
         raise RequestError(f"{out}: must name a file in a folder that is there")
     path = os.fsdecode(folder)
+    if os.path.exists(out) and not _may_go(os.fsdecode(out), path):
+        raise RequestError(f"{out}: is no file that could be replaced")
     source = virtual.source(path, None if kind is None else TYPES[kind])
     with gguf.read(path, source) as file:
         plan.trace(file)  # what is written can be run
@@ -53,6 +56,12 @@ def convert(
             with contextlib.suppress(OSError):
                 os.unlink(partial)
         return file.size
+
+
+def _may_go(out: str, folder: str) -> bool:
+    """Whether what is there may be replaced: a file, and none that the folder's model is read from."""
+    same = os.path.isdir(folder) and os.path.samefile(os.path.dirname(os.path.abspath(out)), folder)
+    return os.path.isfile(out) and not (same and not out.lower().endswith(".gguf"))
 
 
 def _write(source: VirtualFile, path: str, size: int, progress: Progress) -> None:

@@ -25,6 +25,8 @@ class Folder:
     FormatError naming the file at fault where something is missing or damaged."""
 
     def __init__(self, path: str) -> None:
+        if not os.path.isdir(path):
+            raise FormatError("is a file, not a model folder" if os.path.exists(path) else "there is no such folder")
         self.path = path
         self.config = self.json("config.json")
         if self.config is None:

@@ -35,14 +35,15 @@ def test_a_folder_is_a_model_to_the_other_commands(edgeinfer, folder):
 
 
 def test_mistakes_end_in_one_line(edgeinfer, folder, tmp_path):
-    for arguments, code in (
-        ((tmp_path / "no", tmp_path / "out.gguf"), 1),
-        ((folder, tmp_path), 2),
-        ((folder, tmp_path / "out.gguf", "--type", "q4_0"), 2),
+    for arguments, code, words in (
+        ((tmp_path / "no", tmp_path / "out.gguf"), 1, "there is no such folder"),
+        ((folder / "config.json", tmp_path / "out.gguf"), 1, "is a file, not a model folder"),
+        ((folder, tmp_path), 2, ""),
+        ((folder, tmp_path / "out.gguf", "--type", "q4_0"), 2, "q4_0"),
     ):
         done = edgeinfer("convert", *arguments)
         assert done.returncode == code and done.stdout == ""
-        assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("edgeinfer: ")
+        assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("edgeinfer: ") and words in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

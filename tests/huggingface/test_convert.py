@@ -77,6 +77,18 @@ def test_an_error_or_interrupt_leaves_what_was_there(folder, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["model", "out.gguf"]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a file that is none")
+def test_devices_and_the_folders_own_files_stay(folder, tmp_path):
+    os.mkfifo(tmp_path / "device")
+    before = (folder / "model.safetensors").read_bytes()
+    for out in (tmp_path / "device", folder / "model.safetensors", folder / "config.json"):
+        with pytest.raises(RequestError, match="is no file that could be replaced"):
+            convert(folder, out)
+    assert (tmp_path / "device").is_fifo() and (folder / "model.safetensors").read_bytes() == before
+    for _ in range(2):
+        convert(folder, folder / "out.gguf")
+
+
 def test_a_full_disk_is_said_before_and_while_it_is_written(folder, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
