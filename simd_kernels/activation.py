@@ -12,13 +12,15 @@ from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import FEW, SPAN
 from edgeinfer.simd_kernels.quants.few import Span, span_bytes
 from edgeinfer.simd_kernels.record import QUANTISE, STEP
-from edgeinfer.simd_kernels.rows import WIDE, my_rows, path
+from edgeinfer.simd_kernels.rows import WIDE, my_rows, my_tiles, path
 from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
+
+LEAST = 2.0**-120  # whose inverse times 127 is finite; groups of smaller numbers are zeros
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the numbers of 32 columns of a row go."""
+    """Where the numbers of 32 columns of a row, or of rows side by side, go."""
 
     codes: Value  # of the first 4 columns
     low_codes: Value
@@ -43,8 +45,8 @@ def in_spans(x: Value, lane: Value, rows: int, stride: Value, fine: bool = False
     return place
 
 
-def in_tile(tile: Value, lane: Value, rows: int, width: Value) -> Places:
-    """Places of a row of a tile of so many."""
+def in_tile(tile: Value, lane: int, rows: int, width: Value) -> Places:
+    """Places of a row of a tile of so many, and of the next ones."""
     codes = tile + lane * 4
     scales = codes + width * rows
     sums, halves = scales + (width >> 3) * rows, scales + (width >> 2) * rows
@@ -80,17 +82,23 @@ def quantise(fine: bool) -> Callable[..., None]:
             alone(e, r.x + row * r.x_stride, r.width, r.out, fine)
         with e.when(few), my_rows(e, op, thread, threads) as row:
             one_of_few(e, r, row, count, fine)
-        with e.when(many), my_rows(e, op, thread, threads) as row:
-            n = e.tier.tile_tokens
-            tile = row / n
-            places = in_tile(r.out + tile * r.out_stride * n, row - tile * n, n, r.width)
-            quantise_row(e, r.x + row * r.x_stride, r.width, places, fine, e.raised())
+        with e.when(many), my_tiles(e, op, thread, threads) as row:
+            one_tile(e, r, row, count, fine)
 
     return body
 
 
 def alone(e: Emitter, x: Value, width: Value, out: Value, fine: bool = False) -> None:
-    quantise_row(e, x, width, in_tile(out, e.const(I64, 0), 1, width), fine)
+    quantise_together(e, [x], width, in_tile(out, 0, 1, width), fine)
+
+
+def one_tile(e: Emitter, r: SimpleNamespace, first: Value, count: Value, fine: bool) -> None:
+    """The rows of a tile, as many together as fill a vector's lanes; past the end the last one is taken again."""
+    n = e.tier.tile_tokens
+    for lane in range(0, n, 4):
+        rows = [e.least(first + lane + i, count - 1) for i in range(min(4, n - lane))]
+        places = in_tile(r.out + first * r.out_stride, lane, n, r.width)
+        quantise_together(e, [r.x + row * r.x_stride for row in rows], r.width, places, fine, e.raised())
 
 
 def one_of_few(e: Emitter, r: SimpleNamespace, row: Value, count: Value, fine: bool) -> None:
@@ -103,7 +111,7 @@ def one_of_few(e: Emitter, r: SimpleNamespace, row: Value, count: Value, fine: b
     both = (row + 1).equals(count) & (row & 1).equals(0)
     with e.loop(row & 1, (row & 1) + e.select(both, e.const(I64, 2), 1)) as lane:
         places = in_spans(out, lane, 2, pairs * size, fine)
-        quantise_row(e, r.x + row * r.x_stride, r.width, places, fine)
+        quantise_together(e, [r.x + row * r.x_stride], r.width, places, fine)
         end_span(e, r.width, places)
 
 
@@ -115,48 +123,61 @@ def end_span(e: Emitter, width: Value, places: Places) -> None:
             e.store(e.const(F32), at)
 
 
-def quantise_row(e: Emitter, x: Value, width: Value, places: Places, fine: bool = False, raised: int = 0) -> None:
+def quantise_together(
+    e: Emitter, rows: list[Value], width: Value, places: Places, fine: bool = False, raised: int = 0
+) -> None:
+    """1, 2 or 4 rows whose words and numbers lie side by side."""
+    n = len(rows)
     with e.loop(0, width, 32) as k:
         place = places(k)
-        parts = [e.load(x + (k + 16 * j) * 4, WIDE) for j in range(2)]
-        scale, inverse = scales_of(e, parts)
+        halves = [k * 4, k * 4 + 64]
+        scale, inverses = scales_of(e, [[e.load(x + at, WIDE) for at in halves] for x in rows])
         scale = scale * (1.0 / 256 if fine else 1.0)
-        planes = list(zip(*(split(e, v * inverse, fine) for v in parts), strict=True))
-        fours = e.const(vec(I32, 8))
-        for at, plane in zip((place.codes, place.low_codes), planes, strict=False):
-            bytes32 = e.join(*plane)
-            words = e.bits(bytes32 ^ -raised, vec(I32, 8))
-            for word in range(8):
-                e.store(e.lane(words, word), at + word * place.step)
-            fours = e.dot(fours << 8, e.const(bytes32.kind, 1), bytes32, False)
-        pairs = fours + e.pick(fours, [1, 0, 3, 2, 5, 4, 7, 6])
-        low, high = (e.lane(pairs, j) + e.lane(pairs, j + 2) for j in (0, 4))
-        for at, total in zip((*place.halves, place.total), (low, high, low + high), strict=True):
-            e.store(e.to_float(total) * scale, at)
         e.store(scale, place.scale)
+        totals = []
+        for half, at in enumerate(halves):  # loaded again, as registers may be few
+            numbers = [e.load(x + at, WIDE) * inverse for x, inverse in zip(rows, inverses, strict=True)]
+            planes = zip(*(split(e, v, fine) for v in numbers), strict=True)
+            total = e.const(vec(I32, 4 * n))
+            for codes, plane in zip((place.codes, place.low_codes), planes, strict=False):
+                words = e.interwoven(list(plane))
+                put_words(e, words ^ -raised, n, codes + 4 * half * place.step, place.step)
+                total = e.dot(total << 8, e.const(words.kind, 1), words, False)
+            totals.append(e.fold(total, n))
+        for at, total in zip((*place.halves, place.total), (*totals, totals[0] + totals[1]), strict=True):
+            e.store(e.to_float(total) * scale, at)
 
 
-def scales_of(e: Emitter, parts: list[Value]) -> tuple[Value, Value]:
-    """(scale f32, 1 / scale f32[16]) with which the largest of these numbers becomes 127."""
+def put_words(e: Emitter, codes: Value, rows: int, at: Value, step: int) -> None:
+    """Codes of 16 columns, for each 4 of them words of so many rows, `step` bytes apart."""
+    size = codes.lanes if step == 4 * rows else 4 * rows
+    for first in range(0, codes.lanes, size):
+        e.store(e.part(codes, first, size), at + first // (4 * rows) * step)
+
+
+def scales_of(e: Emitter, rows: list[list[Value]]) -> tuple[Value, list[Value]]:
+    """(scales f32[rows], 1 / scale of each in f32[16]) with which the largest of a row's numbers becomes 127."""
     # Sizes of floats compare like their bits, and NaN is above everything.
-    top = e.bits(e.largest(e.maximum(*(e.bits(v, vec(I32, 16)) & 0x7FFFFFFF for v in parts))), F32)
-    return top * (1.0 / 127), e.splat(e.select(top > 0.0, e.const(F32, 127.0) / top, 0.0), 16)
+    sizes = [e.maximum(*(e.bits(v, vec(I32, 16)) & 0x7FFFFFFF for v in parts)) for parts in rows]
+    top = e.bits(e.across(sizes, e.maximum), vec(F32, len(rows)))
+    inverse = e.select(top > LEAST, e.const(top.kind, 127.0) / top, 0.0)
+    return top * (1.0 / 127), [e.pick(inverse, [i] * 16) for i in range(len(rows))]
 
 
 def codes_of(e: Emitter, parts: list[Value]) -> tuple[Value, Value]:
     """Two vectors of 16 numbers as (codes i8[32], scale f32)."""
-    scale, inverse = scales_of(e, parts)
-    return e.join(*(split(e, v * inverse, False)[0] for v in parts)), scale
+    scale, (inverse,) = scales_of(e, [parts])
+    return e.join(*(e.narrow(split(e, v * inverse, False)[0], vec(I8, 16)) for v in parts)), e.lane(scale, 0)
 
 
 def split(e: Emitter, x: Value, fine: bool) -> list[Value]:
-    """Numbers within +-127 as one plane of whole codes i8, or as two: codes, and 256ths of what these leave."""
-    code = e.round(x)
-    planes = [code] + ([e.round((x - code) * 256.0)] if fine else [])
-    if fine:
-        planes[1] = e.select(planes[1] > 127.0, e.const(x.kind, 127.0), planes[1])
-        planes[1] = e.select(planes[1] < -127.0, e.const(x.kind, -127.0), planes[1])
-    return [e.narrow(e.to_int(plane), vec(I8, 16)) for plane in planes]
+    """Numbers within +-127 as one plane of whole codes i32, or as two: codes, and 256ths of what these leave."""
+    if not fine:
+        return [e.nearest(x)]
+    low = (x - e.round(x)) * 256.0
+    low = e.select(low > 127.0, e.const(x.kind, 127.0), low)
+    low = e.select(low < -127.0, e.const(x.kind, -127.0), low)
+    return [e.nearest(x), e.nearest(low)]
 
 
 def quantise_rows(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
@@ -170,5 +191,5 @@ def quantise_rows(e: Emitter, op: Value, step: Value, thread: Value, threads: Va
             alone(e, x, r.width, out)
         with e.when(single.equals(0)):
             places = in_spans(out, e.const(I64, 0), 1, e.const(I64, span_bytes(False, 1)))
-            quantise_row(e, x, r.width, places)
+            quantise_together(e, [x], r.width, places)
             end_span(e, r.width, places)

@@ -75,6 +75,28 @@ class Emitter(Instructions):
             out = self.select(x.equals(number), self.const(x.kind, entry), out)
         return out
 
+    def interwoven(self, rows: Sequence[Value]) -> Value:
+        """Bytes of 1, 2 or 4 vectors of numbers i32[n] within a byte, 4 of each row in turn: i8[rows * n]."""
+        n = rows[0].lanes
+        if n > self.tier.lanes and self.tier.machine == "x86_64":
+            halves = [[self.part(row, at, n // 2) for row in rows] for at in (0, n // 2)]
+            return self.join(*(self.interwoven(half) for half in halves))
+        if len(rows) == 1:
+            return self.narrow(rows[0], vec(I8, n))
+        if self.tier.machine != "x86_64":
+            words = self.bits(self.narrow(self.join(*rows), vec(I8, len(rows) * n)), vec(I32, len(rows) * n // 4))
+            mixed = self.pick(words, [at + row for at in range(n // 4) for row in range(0, words.lanes, n // 4)])
+            return self.bits(mixed, vec(I8, len(rows) * n))
+        names = {4: ("sse2.packssdw.128", "sse2.packsswb.128"), 8: ("avx2.packssdw", "avx2.packsswb")}
+        to_words, to_bytes = names.get(n, ("avx512.packssdw.512", "avx512.packsswb.512"))
+        pairs = [
+            self.intrinsic(f"llvm.x86.{to_words}", vec(I16, 2 * n), x, y)
+            for x, y in zip(rows[::2], rows[1::2], strict=True)
+        ]
+        if len(pairs) == 1:
+            return self.narrow(pairs[0], vec(I8, 2 * n))
+        return self.intrinsic(f"llvm.x86.{to_bytes}", vec(I8, 4 * n), *pairs)
+
     def flags(self, x: Value) -> Value:
         """The mask with a lane for each bit of an integer or of a vector of them, lowest first."""
         n = x.lanes * x.kind.element.width if isinstance(x.kind, ir.VectorType) else x.kind.width

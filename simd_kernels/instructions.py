@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from llvmlite import ir
 from edgeinfer.simd_kernels.values import F32, I8, I32, I64, VOID, Number, Value, Var, vec
 
 ROUND = 1.5 * 2.0**23  # at this size a float's last bit is worth one, so that adding it rounds to whole numbers
+ROUND_BITS = 0x4B400000
 
 
 class Instructions:
@@ -218,10 +219,23 @@ class Instructions:
 
     def largest(self, x: Value) -> Value:
         """The largest lane."""
-        while x.lanes > 1:
+        return self.lane(self.across([x], self.maximum), 0)
+
+    def across(self, rows: Sequence[Value], combine: Callable[[Value, Value], Value]) -> Value:
+        """The lanes of each of 1, 2 or 4 vectors combined to one, side by side."""
+        n, kept = rows[0].lanes, len(rows)
+        for size in (1, 2)[: kept // 2]:  # pairs change neighbours within fours of lanes, which takes one instruction
+            low = [
+                b + i + j + of for b in range(0, n, 4) for i in range(0, 2, size) for of in (0, n) for j in range(size)
+            ]
+            high = [place + 2 for place in low]
+            pairs = zip(rows[::2], rows[1::2], strict=True)
+            rows = [combine(self.pick(x, low, y), self.pick(x, high, y)) for x, y in pairs]
+        x = rows[0]
+        while x.lanes > kept:
             half = x.lanes // 2
-            x = self.maximum(self.part(x, 0, half), self.part(x, half, half))
-        return self.lane(x, 0)
+            x = combine(self.part(x, 0, half), self.part(x, half, half))
+        return x
 
     def first(self, count: Value, lanes: int) -> Value:
         """The mask of the first `count` (i64) of so many lanes."""
@@ -277,6 +291,10 @@ class Instructions:
     def round(self, x: Value) -> Value:
         """The nearest whole numbers, ties to even; |x| < 2**22."""
         return (x + ROUND) - ROUND
+
+    def nearest(self, x: Value) -> Value:
+        """The nearest whole numbers as i32, ties to even; |x| < 2**22, others give any numbers."""
+        return self.bits(x + ROUND, vec(I32, x.lanes)) - ROUND_BITS
 
     def size(self, x: Value) -> Value:
         """|x|"""

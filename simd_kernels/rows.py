@@ -5,19 +5,33 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.layout import FEW
 from edgeinfer.simd_kernels.record import COPY, OUTPUTS, POOL, STEP
 from edgeinfer.simd_kernels.values import F32, I64, Value, vec
 
 WIDE = vec(F32, 16)
 
 
+def my_share(e: Emitter, op: Value, thread: Value, threads: Value) -> tuple[Value, Value]:
+    """(first, behind the last) of the rows this worker does: an even, contiguous share, of whole tiles where rows may
+    lie in such (activation.py)."""
+    count, n = e.load(e.field(op, 2), I64), e.tier.tile_tokens
+    share = (count + threads - 1) / threads
+    share = e.select(count > FEW, (share + (n - 1)) / n * n, share)
+    return thread * share, e.least(thread * share + share, count)
+
+
 @contextmanager
 def my_rows(e: Emitter, op: Value, thread: Value, threads: Value) -> Iterator[Value]:
-    """Numbers of the rows this worker does: an even, contiguous share."""
-    count = e.load(e.field(op, 2), I64)
-    share = (count + threads - 1) / threads
-    first = thread * share
-    with e.loop(first, e.least(first + share, count)) as row:
+    """Numbers of the rows this worker does."""
+    with e.loop(*my_share(e, op, thread, threads)) as row:
+        yield row
+
+
+@contextmanager
+def my_tiles(e: Emitter, op: Value, thread: Value, threads: Value) -> Iterator[Value]:
+    """Numbers of the first rows of the tiles this worker does."""
+    with e.loop(*my_share(e, op, thread, threads), e.tier.tile_tokens) as row:
         yield row
 
 

@@ -23,6 +23,7 @@ MODELS = {
 
 
 KIT = ["deepseek2-mla", "gpt-oss", "jamba", "qwen3next", "rwkv6", "rwkv7"]
+MADE = ("linear.quantised", "linear.fine", "outputs")
 
 
 @pytest.fixture(scope="module", params=[*MODELS, *KIT])
@@ -135,6 +136,16 @@ def test_chains_are_of_rows_without_waits_and_leave_none_out(lowered):
             left = node.chain
         assert left > 0 or not node.alone
         left = max(0, left - 1)
+
+
+def test_sums_overwrite_what_nothing_else_reads(tmp_path):
+    """Not the residual stream, which the next addition reads too, but what a linear layer has made."""
+    nodes, made = lower(tmp_path, "llama", "Q4_0").nodes, {}
+    for node in nodes:
+        if node.kernel in ("add", "gated.silu"):
+            assert [made[id(b)] for b in node.reads.values() if b is node.writes["out"]][0] in MADE
+        made |= {id(b): node.kernel for b in node.writes.values()}
+    assert [node.kernel for node in nodes].count("add") == 4
 
 
 def test_every_kernel_named_is_in_the_table(lowered):

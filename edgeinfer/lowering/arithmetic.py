@@ -31,9 +31,7 @@ class Arithmetic(Nodes):
         self.emit(op, "dot", record.GROUPED, fields, {"x": self.value(op, 0), "y": self.value(op, 1)})
 
     def elementwise(self, op: Op, kernel: str) -> None:
-        self.emit(
-            op, kernel, record.ELEMENTWISE, {"width": op.out.width}, {"x": self.value(op, 0), "y": self.value(op, 1)}
-        )
+        self.in_place(op, kernel, record.ELEMENTWISE, {})
 
     def plus(self, op: Op) -> None:
         self.vector(op, "add", self.plan.tensors[op.weights[0]].float32())
@@ -47,8 +45,7 @@ class Arithmetic(Nodes):
 
     def vector(self, op: Op, kernel: str, y: np.ndarray) -> None:
         """Every row with one vector, f32[width]."""
-        fields = {"width": op.out.width, "y": self.address(np.ascontiguousarray(y)), "y_stride": 0}
-        self.emit(op, kernel, record.ELEMENTWISE, fields, {"x": self.value(op, 0)})
+        self.in_place(op, kernel, record.ELEMENTWISE, {"y": self.address(np.ascontiguousarray(y)), "y_stride": 0})
 
     def scale(self, op: Op) -> None:
         self.constant(op, "scale", op.attrs["factor"])

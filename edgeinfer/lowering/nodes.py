@@ -136,12 +136,11 @@ class Nodes:
         return self.rows == "outputs" or op.out.id in self.attended
 
     def in_place(self, op: Op, kernel: str, form: record.Record, fields: Mapping[str, int | float]) -> None:
-        """A node that does number by number; it overwrites its input where nothing else reads that."""
-        x = self.value(op, 0)
-        alone = self.readers[op.ins[0].id] == 1 and x.base is None
-        out = x if alone else self.fresh(op)
-        self.values[op.out.id] = out
-        self.append(kernel, form, {"width": op.out.width, **fields}, {"x": x}, out)
+        """A node that does number by number; it overwrites an input that nothing else reads."""
+        reads = dict(zip("xy", (self.value(op, i) for i in range(len(op.ins))), strict=False))
+        own = [x for value, x in zip(op.ins, reads.values(), strict=True) if self.readers[value.id] == 1 and not x.base]
+        out = self.values[op.out.id] = own[0] if own else self.fresh(op)
+        self.append(kernel, form, {"width": op.out.width, **fields}, reads, out)
 
     def fresh(self, op: Op) -> Buffer:
         """A new place for the op's value."""

@@ -42,7 +42,7 @@ def test_rows_in_spans(kernels, width, rows, threads):
 
 
 @pytest.mark.parametrize("width", [32, 64, 96, 576])
-@pytest.mark.parametrize("rows, threads", [(2, 1), (5, 2), (6, 1), (7, 3), (13, 2)])
+@pytest.mark.parametrize("rows, threads", [(2, 1), (3, 1), (5, 1), (6, 1), (7, 1), (17, 2), (19, 3), (25, 9)])
 def test_rows_in_tiles(kernels, width, rows, threads):
     x, n = odd_sizes(rows, width), kernels.tier.tile_tokens
     want = twins.tiles(*twins.quantise(x), kernels.tier)

@@ -98,9 +98,10 @@ def test_floats_round_to_the_nearest_half_ties_to_even(kernels):
     assert np.isnan(got[~number].view(np.float16)).all()
 
 
-def test_round_takes_ties_to_even(kernels):
+def test_round_and_nearest_take_ties_to_even(kernels):
     x = np.concatenate([np.arange(-130, 130, 0.25), [2.0**21 + 0.5, -(2.0**21) - 1.5]]).astype(np.float32)
     assert (mapped(kernels, lambda e, v: e.round(v), x, np.float32) == np.rint(x)).all()
+    assert (mapped(kernels, lambda e, v: e.nearest(v), x, np.int32) == np.rint(x).astype(np.int32)).all()
 
 
 @pytest.mark.parametrize("lanes, counts", [(32, (0, 4)), (64, (2,)), (64, (-4, -2)), (64, (1, -3)), (64, (0, 4, 0, 4))])
@@ -124,6 +125,20 @@ def test_total_and_largest(kernels, lanes):
         assert (
             computed(kernels, lambda e, at: e.largest(e.load(at, kind)), turned, size=4).view(np.float32)[0] == x.max()
         )
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_across_and_interwoven_keep_rows_apart(kernels, rows, lanes):
+    x = RNG.permutation(np.arange(-128, 128))[: rows * lanes].astype(np.int32).reshape(rows, lanes)
+
+    def loaded(e, at):
+        return [e.load(at + 4 * lanes * row, vec(I32, lanes)) for row in range(rows)]
+
+    largest = computed(kernels, lambda e, at: e.across(loaded(e, at), e.maximum), x, size=4 * rows)
+    assert (largest.view(np.int32) == x.max(axis=1)).all()
+    mixed = computed(kernels, lambda e, at: e.interwoven(loaded(e, at)), x, size=rows * lanes)
+    assert (mixed.view(np.int8) == x.reshape(rows, -1, 4).swapaxes(0, 1).reshape(-1)).all()
 
 
 @pytest.mark.parametrize("count", range(17))

@@ -13,7 +13,7 @@ def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     groups = x.reshape(len(x), -1, 32)
     top = np.abs(groups).max(axis=-1)
     with np.errstate(all="ignore"):
-        inverse = np.where(top > 0, F32(127) / top, F32(0)).astype(F32)
+        inverse = np.where(top > 2.0**-120, F32(127) / top, F32(0)).astype(F32)
         codes = np.rint(groups * inverse[..., None]).astype(np.int8)
     return codes.reshape(x.shape), top * F32(1.0 / 127)
 
