@@ -1,5 +1,5 @@
-"""DeepSeek V2, V3, R1 and Kimi K2: latent attention (MLA), where K and V of all heads come from one small vector, all
-that is kept of a token; experts in groups and a shared expert.
+"""DeepSeek V2, V3, R1, Kimi K2 and GLM 4.7 Flash: latent attention (MLA), where K and V of all heads come from one small
+vector, all that is kept of a token; experts in groups and a shared expert.
 
 Sources: https://arxiv.org/abs/2405.04434, https://arxiv.org/abs/2412.19437.  Newer files have the matrices that make K
 and V apart (attn_k_b, attn_v_b): queries are taken into the latent space and attention is over the latent vectors.

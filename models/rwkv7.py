@@ -26,10 +26,10 @@ def forward(b: Builder) -> Value:
 def time_mix(b: Builder, h: Value, first: Value | None) -> tuple[Value, Value]:
     """The mixer's output, and its V before it is mixed with that of the first layer."""
     dim, size = b.config.dim, b.keys.integer("wkv.head_size")
-    heads = dim // size
-    back = b.repeat(b.add(b.shift(h), b.scale(h, -1.0)), MIXED)
-    mixed = b.add(b.times(back, "time_mix_lerp_fused.weight"), b.repeat(h, MIXED))
-    to_r, to_w, to_k, to_v, to_a, to_g = (b.split(mixed, i * dim, dim) for i in range(MIXED))
+    heads, parts = dim // size, MIXED if b.has("time_mix_g1") else MIXED - 1
+    back = b.repeat(b.add(b.shift(h), b.scale(h, -1.0)), parts)
+    mixed = b.add(b.times(back, "time_mix_lerp_fused.weight"), b.repeat(h, parts))
+    to_r, to_w, to_k, to_v, to_a, *to_g = (b.split(mixed, i * dim, dim) for i in range(parts))
     r, k = b.linear(to_r, "time_mix_receptance", dim), b.linear(to_k, "time_mix_key", dim)
     own = v = b.linear(to_v, "time_mix_value", dim)
     if first is not None:
@@ -44,9 +44,9 @@ def time_mix(b: Builder, h: Value, first: Value | None) -> tuple[Value, Value]:
     boost = b.times(k, "time_mix_k_a.weight")
     k = b.add(k, b.add(b.mul(rate, boost), b.scale(boost, -1.0)))
     y = b.delta(r, k, v, w, b.scale(removed, -1.0), b.mul(removed, rate), heads)
-    y = b.layer_norm(y, "time_mix_ln", size, GROUP_EPS)
+    y = b.layer_norm(y, "time_mix_ln", size, GROUP_EPS) if b.has("time_mix_ln") else y
     y = b.add(y, b.mul(v, b.dot(b.times(k, "time_mix_r_k.weight"), r, heads)))
-    y = b.mul(y, low_rank(b, to_g, "g", "gate", False, "sigmoid"))
+    y = b.mul(y, low_rank(b, to_g[0], "g", "gate", False, "sigmoid")) if to_g else y
     return b.linear(y, "time_mix_output", dim), own
 
 

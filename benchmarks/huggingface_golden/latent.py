@@ -21,5 +21,6 @@ CASES: Cases = {
         "DeepseekV3ForCausalLM",
         {**MLA, "n_group": 2, "topk_group": 1, "rope_parameters": {**YARN, **MSCALE}},
     ),
+    "glm4_moe_lite": ("Glm4MoeLiteForCausalLM", {**MLA, "num_hidden_layers": 3, "routed_scaling_factor": 1.8}),
     "minicpm3": ("MiniCPM3ForCausalLM", {**MLA, "hidden_size": 32}),
 }

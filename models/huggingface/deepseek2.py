@@ -1,11 +1,12 @@
-"""DeepSeek V2 and V3: latent attention; GGUF has the matrices that make K and V apart, that of K transposed."""
+"""DeepSeek V2 and V3, GLM 4.7 Flash: latent attention; GGUF has the matrices that make K and V apart, that of K
+transposed."""
 
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "deepseek2"
-CLASSES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
+CLASSES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM")
 LAYER = {
     **usual.NORMS,
     "attn_q": "self_attn.q_proj",

@@ -151,10 +151,28 @@ WHOLE_KDA = {name: shape for name, shape in KDA.items() if name[:6] not in ("ssm
 }
 
 
+DEEP, RANK_7 = 128, 8  # of ARWKV 7, whose heads are 64 wide
+RANKS = {f"attention.{name}_lora_rank": RANK_7 for name in ("decay", "iclr", "value_residual_mix")}
+TIME_MIX: Shapes = {
+    **{f"time_mix_{name}.weight": (DEEP, DEEP) for name in ("receptance", "key", "value", "output")},
+    **{f"time_mix_{x}0.weight": (DEEP,) for x in "wav"}, **{f"time_mix_{x}1.weight": (RANK_7, DEEP) for x in "wav"},
+    **{f"time_mix_{x}2.weight": (DEEP, RANK_7) for x in "wav"},
+    **{f"time_mix_{name}.weight": (DEEP,) for name in ("k_k", "k_a", "r_k")},
+    "time_mix_lerp_fused.weight": (5, 1, 1, DEEP),
+}  # fmt: skip
+DEEP_MLP = matrix("ffn_gate", FF, DEEP) | matrix("ffn_up", FF, DEEP) | matrix("ffn_down", DEEP, FF)
+DEEP_ENDS = matrix("token_embd", tiny.VOCAB, DEEP) | vector("output_norm", DEEP) | matrix("output", tiny.VOCAB, DEEP)
+
+
 CASES = {
     "scales": Case("llama", {}, ENDS | layers(LAYERS, NORMS, scaled(ATTENTION), scaled(MLP))),
     "scales-of-experts": Case(
         "qwen3moe", MOE, ENDS | layers(LAYERS, NORMS, HEAD_NORMS, scaled(ATTENTION), scaled(SPARSE))
+    ),
+    "arwkv7": Case(
+        "arwkv7",
+        {**RANKS, "embedding_length": DEEP, "attention.head_count": 2, "wkv.head_size": 64, "token_shift_count": 1},
+        DEEP_ENDS | layers(LAYERS, vector("attn_norm", DEEP), vector("ffn_norm", DEEP), TIME_MIX, DEEP_MLP),
     ),
     "bailingmoe3": Case(
         "bailingmoe3",
@@ -227,6 +245,13 @@ CASES = {
         ENDS | layers(LAYERS, NORMS, HEAD_NORMS, ATTENTION, MLP, WIDE_GATE, GLIMMER_NORMS),
     ),
     "spark2_5": Case("spark2_5", {**PATTERN, **YARN}, ENDS | layers(LAYERS, NORMS, ATTENTION, GATE, MLP), 5e-3),
+    "talkie": Case(
+        "talkie",
+        {"logit_scale": 0.5},
+        embedding(tiny.VOCAB)
+        | matrix("output", tiny.VOCAB)
+        | layers(LAYERS, ATTENTION, matrix("attn_q_norm", HEADS, 1), vector("layer_output_scale", 1), MLP),
+    ),  # fmt: skip
     "step35": Case(
         "step35",
         {
