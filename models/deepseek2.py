@@ -1,4 +1,4 @@
-"""DeepSeek V2, V3, R1, Kimi K2 and GLM 4.7 Flash: latent attention (MLA), where K and V of all heads come from one small
+"""DeepSeek V2, V3, R1, Kimi K2, GLM 4.7 Flash: latent attention (MLA), where K and V of all heads come from one small
 vector, all that is kept of a token; experts in groups and a shared expert.
 
 Sources: https://arxiv.org/abs/2405.04434, https://arxiv.org/abs/2412.19437.  Newer files have the matrices that make K
