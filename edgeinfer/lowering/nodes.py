@@ -16,7 +16,7 @@ from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import layout, record
 
 # Weights a worker claims at a time when there is one token: half its share, as a core may be taken away for a while;
-# but no more than CHUNK_BYTES, and not so little that it is not worth the start of as many streams as `dot` reads.
+# but no more than CHUNK_BYTES, and all of it where half is not worth the start of as many streams as `dot` reads.
 # Whole turns of those streams, as what is left over takes a turn of its own.
 CHUNK_BYTES, LEAST_CHUNK_BYTES, CHUNKS, STREAMS = 512 * 1024, 32 * 1024, 2, 8
 
@@ -184,7 +184,9 @@ class Nodes:
         return self.address(np.ascontiguousarray(self.plan.tensors[name].float32()))
 
     def chunk(self, rows: int, row_bytes: int) -> int:
-        """Rows of weights a worker claims at a time."""
-        share, least, most = -(-rows // self.threads), LEAST_CHUNK_BYTES // row_bytes, CHUNK_BYTES // row_bytes
-        rows = max(1, min(max(-(-share // CHUNKS), least), most, share))
+        """Rows of weights a worker claims at a time: equal parts of its share."""
+        share = -(-rows // self.threads)
+        size = share * row_bytes
+        count = max(min(CHUNKS, size // LEAST_CHUNK_BYTES), -(-size // CHUNK_BYTES), 1)
+        rows = -(-share // count)
         return rows - rows % STREAMS if rows > STREAMS else rows
