@@ -19,11 +19,15 @@ def elementwise(
     def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
         r = record.read(e, op)
         with my_rows(e, op, thread, threads) as row:
-            sources = [r.x + row * r.x_stride] + ([r.y + row * r.y_stride] if hasattr(r, "y") else [])
+            rows = [(r.x + row * r.x_stride, r.x_stride)]
+            if hasattr(r, "y"):
+                rows.append((r.y + row * r.y_stride, r.y_stride))
             out = r.out + row * r.out_stride
 
             def one(k: Value, mask: Value | None) -> None:
-                numbers = [get(e, source + k * 4, mask) for source in sources]
+                for source, stride in rows:  # the next row, as prefetchers stop where a page ends
+                    e.prefetch(source + stride + k * 4)
+                numbers = [get(e, source + k * 4, mask) for source, _ in rows]
                 put(e, formula(e, r, numbers), out + k * 4, mask)
 
             sweep(e, r.width, one)

@@ -52,14 +52,22 @@ class Store:
         self, e: Emitter, r: SimpleNamespace, keys: Value, values: Value, slot: Value, k: Value, v: Value
     ) -> None:
         size = BYTES[self.kv_type]
-        with e.loop(0, r.key_dim) as d:
-            e.store(self._number(e, e.load(k + d * 4, vec(F32, 1))), keys + (d * BLOCK + slot) * size)
         row = values + slot * padded(r.value_dim) * size
-        with e.loop(0, r.value_dim) as d:
-            e.store(self._number(e, e.load(v + d * 4, vec(F32, 1))), row + d * size)
 
-    def _number(self, e: Emitter, x: Value) -> Value:
-        return e.float_to_half(x) if self.kv_type == "f16" else x
+        def key(d: Value, numbers: Value) -> None:
+            for i in range(numbers.lanes):
+                e.store(e.part(numbers, i, 1), keys + ((d + i) * BLOCK + slot) * size)
+
+        self._numbers(e, k, r.key_dim, key)
+        self._numbers(e, v, r.value_dim, lambda d, numbers: e.store(numbers, row + d * size))
+
+    def _numbers(self, e: Emitter, x: Value, dims: Value, take: Callable[[Value, Value], None]) -> None:
+        """take(d, the numbers of dims from d on as they are kept): 16 of them, or one where fewer are left."""
+        whole = dims & -16
+        for start, stop, lanes in ((e.const(I64, 0), whole, 16), (whole, dims, 1)):
+            with e.loop(start, stop, lanes) as d:
+                numbers = e.load(x + d * 4, vec(F32, lanes))
+                take(d, e.float_to_half(numbers) if self.kv_type == "f16" else numbers)
 
     def _quantised(
         self, e: Emitter, r: SimpleNamespace, keys: Value, values: Value, slot: Value, k: Value, v: Value
