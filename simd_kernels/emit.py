@@ -244,6 +244,14 @@ class Emitter(Instructions):
             return self._dot_neon(total, codes, x)
         return self._dot_plain(total, self.widen(codes, vec(I32, 4 * n)), self.widen_signed(x, vec(I32, 4 * n)))
 
+    def dots(self, total: Value, codes: Sequence[Value], x: Sequence[Value], largest: int) -> Value:
+        """The `dot` of one after the other, of codes up to `largest`."""
+        if self.tier.name == "avx2" and 2 * 127 * largest * len(codes) < 1 << 15:
+            return self._dots_avx2(total, codes, x)
+        for some, part in zip(codes, x, strict=True):
+            total = self.dot(total, some, part, largest > 127)
+        return total
+
     def adds_neighbours(self, largest: int) -> bool:
         """Whether this tier has instructions for `neighbours` of numbers up to this size."""
         return self.tier.machine == "aarch64" or (self.tier.machine == "x86_64" and largest < 1 << 15)
@@ -271,12 +279,22 @@ class Emitter(Instructions):
         return total
 
     def _dot_avx2(self, total: Value, codes: Value, x: Value, wide: bool) -> Value:
-        n = total.lanes
         if wide:  # 2 * 127 * 128 still fits 16 bits, so the top bit goes through on its own
-            total = self._dot_avx2(total, codes & -128, x, False)
+            total = self._dots_avx2(total, [codes & -128], [x])
             codes = codes & 127
+        return self._dots_avx2(total, [codes], [x])
+
+    def _dots_avx2(self, total: Value, codes: Sequence[Value], x: Sequence[Value]) -> Value:
+        """Of codes so small that sums of two products each fit 16 bits, those of all codes added."""
+        n = total.lanes
+        if n > self.tier.lanes:
+            parts = [[[self.part(v, i * 2 * n, 2 * n) for v in vectors] for vectors in (codes, x)] for i in range(2)]
+            totals = (self.part(total, i * n // 2, n // 2) for i in range(2))
+            return self.join(*(self._dots_avx2(half, *part) for half, part in zip(totals, parts, strict=True)))
         pairs, sums = {4: ("ssse3.pmadd.ub.sw.128", "sse2.pmadd.wd"), 8: ("avx2.pmadd.ub.sw", "avx2.pmadd.wd")}[n]
-        short = self.intrinsic(f"llvm.x86.{pairs}", vec(I16, 2 * n), codes, x)
+        short = self.const(vec(I16, 2 * n))
+        for some, part in zip(codes, x, strict=True):
+            short = short + self.intrinsic(f"llvm.x86.{pairs}", short.kind, some, part)
         return total + self.intrinsic(f"llvm.x86.{sums}", total.kind, short, self.const(short.kind, 1))
 
     def _dot_neon(self, total: Value, codes: Value, x: Value) -> Value:

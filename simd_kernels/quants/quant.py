@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -266,15 +268,23 @@ class Part:
             else:
                 total.set(total.get() + e.fold(e.select(odd, scales, e.const(scales.kind)), 16))
         else:
-            total.set(e.fma(e.fold(minimums, 16), e.fold(self.x_sums, 16), total.get()))
+            self.grow(total, minimums, self.x_sums)
         return scales
+
+    def grow(self, sums: Var | InMemory, x: Value, y: Value) -> None:
+        """Add x * y to the first lanes; where vectors are narrower than sums the others are left alone."""
+        e, before = self.e, sums.get()
+        if e.tier.lanes == 16 or x.lanes == 16:
+            sums.set(e.fma(e.fold(x, 16), e.fold(y, 16), before))
+        else:
+            low = e.fma(e.fold(x, 8), e.fold(y, 8), e.part(before, 0, 8))
+            sums.set(e.join(low, e.part(before, 8, 8)))
 
     def multiply(self, scales: Value, chunks: list[Value], sums: Var | InMemory) -> None:
         """Add the products."""
         e, apart = self.e, 2 if self.quant.paired else 1
         for total, groups in self.totals(chunks):
-            exact, scale = e.to_float(total), e.pick(scales, [group * apart for group in groups])
-            sums.set(e.fma(e.fold(exact, 16), e.fold(scale, 16), sums.get()))
+            self.grow(sums, e.to_float(total), e.pick(scales, [group * apart for group in groups]))
 
     def totals(self, chunks: list[Value]) -> Iterator[tuple[Value, list[int]]]:
         """Sums of products, i32[lanes], and the group each lane is of.
@@ -293,22 +303,21 @@ class Part:
 
     def products(self, chunks: list[Value]) -> Iterator[Sums]:
         """Sums of four products each; neighbouring chunks of the same groups are one sum."""
-        e, group, wide = self.e, self.quant.group, self.quant.wide
-        found: Sums | None = None
+        e, group = self.e, self.quant.group
+        parts: list[tuple[list[int], int, Value]] = []  # groups of the lanes, the first sixteen, codes
         start = 0
-        for number, chunk in enumerate(chunks):
-            stop = start + chunk.lanes // 16
-            groups = [16 * self.order[start + lane // 4] // group for lane in range(chunk.lanes // 4)]
-            x = [e.part(plane[start // 4], start % 4 * 16, chunk.lanes) for plane in self.planes]
-            if not found or found.groups != groups:
-                if found:
-                    yield found
-                found = Sums([e.const(vec(I32, chunk.lanes // 4)) for _ in x], groups, 0)
-            planes = [e.dot(total, chunk, part, wide) for total, part in zip(found.planes, x, strict=True)]
-            found = Sums(planes, groups, found.largest + 4 * 127 * self.quant.largest * self.times(number))
-            start = stop
-        if found:
-            yield found
+        for chunk in chunks:
+            parts.append(([16 * self.order[start + i // 4] // group for i in range(chunk.lanes // 4)], start, chunk))
+            start += chunk.lanes // 16
+        for groups, alike in groupby(parts, itemgetter(0)):
+            _, starts, codes = zip(*alike, strict=True)
+            largest = [self.quant.largest * self.times(start // 4) for start in starts]
+            zero = e.const(vec(I32, len(groups)))
+            planes = []
+            for plane in self.planes:
+                x = [e.part(plane[at // 4], at % 4 * 16, some.lanes) for at, some in zip(starts, codes, strict=True)]
+                planes.append(e.dots(zero, codes, x, max(largest)))
+            yield Sums(planes, groups, 4 * 127 * sum(largest))
 
 
 @dataclass(frozen=True)
