@@ -56,12 +56,16 @@ def command(
     from edgeinfer.benchmark import Bench
     from edgeinfer.cli import bench_plot, bench_report, bench_run
     from edgeinfer.cli.bench_versus import Peer
+    from edgeinfer.llm import check_options
 
+    counts = _numbers(threads) or [machine.cores()]
+    for count in counts:
+        check_options(n_threads=count, kv_type=kv_type, weights=weights)
     if plot:
         bench_plot.library()
     path = str(catalog.resolve(model, fetch=False))
     found: list[bench_report.Row] = []
-    for count in _numbers(threads) or [machine.cores()]:
+    for count in counts:
         with contextlib.ExitStack() as stack:
             bench = stack.enter_context(Bench(path, count, kv_type, max(test.room for test in tests), batch, weights))
             peer = stack.enter_context(Peer(vs, path, count, bench.n_ctx, batch)) if vs else None

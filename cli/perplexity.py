@@ -22,7 +22,9 @@ def command(
     model: Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder or a pulled model's name.")],
     file: Annotated[str, typer.Argument(help="The text, UTF-8.")],
     ctx: Annotated[int, typer.Option(min=2, help="Tokens in a window.")] = 512,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; all physical cores if left out.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("-t", "--threads", help="CPU threads; all physical cores if left out.")
+    ] = None,
     kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object instead of a line.")] = False,
     override: Override = None,

@@ -32,7 +32,9 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Same seed and threads: same text.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be given again.")] = None,
     ctx: Annotated[int | None, typer.Option(help="Context in tokens; the model's own if memory allows.")] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; all physical cores if left out.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("-t", "--threads", help="CPU threads; all physical cores if left out.")
+    ] = None,
     kv_type: Annotated[str, typer.Option(help="Type of K and V in memory: f32, f16 or q8_0.")] = "f16",
     weights: Annotated[str, typer.Option(help="Where they lie: mmap, huge (pages; a copy) or auto.")] = "mmap",
     stats: Annotated[bool, typer.Option("--stats", help="Print counts and speeds on stderr.")] = False,

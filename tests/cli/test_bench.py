@@ -132,6 +132,11 @@ def test_numbers_that_are_none(edgeinfer, model, arguments):
     assert "must be" in edgeinfer.fails(2, "bench", model, *arguments)
 
 
+@pytest.mark.parametrize("arguments", [("-t", "0"), ("-t", "1,1000"), ("--kv-type", "q4_0"), ("--weights", "none")])
+def test_settings_that_no_model_has(edgeinfer, model, arguments):
+    assert "must be" in edgeinfer.fails(2, "bench", model, *QUICK, *arguments)
+
+
 def test_nothing_to_measure(edgeinfer, model):
     assert "nothing to measure" in edgeinfer.fails(2, "bench", model, "-p", "0", "-n", "0")
 
