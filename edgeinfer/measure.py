@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from edgeinfer import machine
 from edgeinfer.models import catalog
 from edgeinfer.simd_kernels import cpu, pack, record
 from edgeinfer.simd_kernels.layout import aligned, dots
@@ -32,7 +33,7 @@ class Probe:
         """Bytes a second that are read of `data` uint8[bytes] (a mapped file's, or a buffer's), each thread its own
         part."""
         if data is None:
-            data = aligned(BUFFER)
+            data = aligned(min(BUFFER, machine.available_memory() // 2))
             data[:] = 1  # or all its pages would be the same one
         share = len(data) // self.threads // READ_GRAIN * READ_GRAIN
         once = self._operation("probe.read", record.PROBE_READ, address=data.ctypes.data, size=share)

@@ -27,6 +27,13 @@ def test_reading_is_slower_than_light(probe, brief):
     assert 1e7 < probe.read_bandwidth(brief=brief) < 1e13
 
 
+def test_the_buffer_leaves_memory_to_others(probe, monkeypatch):
+    made = []
+    monkeypatch.setattr(measure.machine, "available_memory", lambda: 2 << 20)
+    monkeypatch.setattr(measure, "aligned", lambda size: made.append(size) or layout.aligned(size))
+    assert probe.read_bandwidth() > 0 and made == [1 << 20]
+
+
 def test_data_is_only_read(probe):
     data = layout.aligned(1 << 20)
     assert probe.read_bandwidth(data) > 0
