@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -308,6 +308,9 @@ class LLM:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an LLM cannot be copied or pickled: each process loads the model itself")
 
     def _check_fits(self, ids: Sequence[int], room: int) -> None:
         if len(ids) > room:

@@ -1,7 +1,9 @@
 """The interface for Python programs: arguments, errors, reuse, threads and closing, on tiny models."""
 
+import copy
 import functools
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -314,6 +316,12 @@ def test_closed_model_refuses_everything(load):
         with pytest.raises(RequestError, match="the model is closed"):
             call()
     llm.close()
+
+
+@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_there_is_no_copy(llm, take):
+    with pytest.raises(TypeError, match="an LLM cannot be copied or pickled: each process loads the model itself"):
+        take(llm)
 
 
 def test_loading_and_closing_leaks_nothing(load):
