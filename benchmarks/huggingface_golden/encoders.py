@@ -31,6 +31,8 @@ CASES: Cases = {
     "llama-embeds": ("LlamaModel", {}),
     "mistral-embeds": ("MistralModel", {"head_dim": 16}),
     "qwen2-embeds": ("Qwen2Model", {}),
+    "eurobert": ("EuroBertModel", {}),
+    "eurobert-masked": ("EuroBertForMaskedLM", {}),
     "qwen3-embeds": ("Qwen3Model", {"head_dim": 16}),
     "bert-masked": ("BertForMaskedLM", BERT),
     "distilbert-masked": ("DistilBertForMaskedLM", DISTILLED),

@@ -42,6 +42,18 @@ CASES: Cases = {
     "olmoe": ("OlmoeForCausalLM", {**EXPERTS, "intermediate_size": 24}),
     "exaone_moe": ("ExaoneMoeForCausalLM", {**ROUTED, **WINDOW, "num_hidden_layers": 5, "num_shared_experts": 1}),
     "dots1": ("Dots1ForCausalLM", ROUTED),
+    "hy_v3": (
+        "HYV3ForCausalLM",
+        {
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 24,
+            "router_scaling_factor": 1.7,
+            "head_dim": 16,
+            "num_hidden_layers": 3,
+            "mlp_layer_types": ["dense", "sparse", "sparse"],
+        },
+    ),  # fmt: skip
     "glm4_moe": ("Glm4MoeForCausalLM", {**ROUTED, "use_qk_norm": True, "attention_bias": True}),
     "granitemoe": ("GraniteMoeForCausalLM", {**SCALES, **FEW}),
     "granitemoeshared": ("GraniteMoeSharedForCausalLM", {**SCALES, **FEW, "shared_intermediate_size": 40}),
