@@ -1,12 +1,12 @@
 """How fast a row of activations passes each tensor type's weights, against the speed of reading them and nothing else.
 
-usage: read_speed.py FILE [TYPE ...]
+usage: read_speed.py [--columns 2048] FILE [TYPE ...]
 FILE: more bytes than caches hold, whatever they are; a model for instance.  Of its pages, mapped, every type in turn
-makes a matrix of 2,048 columns.  For each number of threads: bytes a second by the linear layer's own kernel, and its
-share of those that the probe reads in between (medians)."""
+whose blocks fit makes a matrix of so many columns.  For each number of threads: bytes a second by the linear layer's
+own kernel, and its share of those that the probe reads in between (medians)."""
 
+import argparse
 import statistics
-import sys
 import time
 
 import numpy as np
@@ -18,20 +18,20 @@ from edgeinfer.models import catalog
 from edgeinfer.simd_kernels import cpu, layout, pack, record
 from edgeinfer.simd_kernels.workers import Workers
 
-COLUMNS, ROUNDS, REPEATS = 2048, 3, 6
+ROUNDS, REPEATS = 3, 6
 TYPES = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4 F16").split()
 
 
 class Matrix:
     """The linear layer of one row whose weights are `data`, taken as of this type."""
 
-    def __init__(self, data: np.ndarray, type_name: str, kernels: dict[str, int]) -> None:
+    def __init__(self, data: np.ndarray, type_name: str, columns: int, kernels: dict[str, int]) -> None:
         kind = GgmlType[type_name]
-        self.row_bytes = COLUMNS // kind.block * kind.bytes
+        self.row_bytes = columns // kind.block * kind.bytes
         self.rows = len(data) // self.row_bytes
         quantised = type_name not in layout.FLOATS
         self._one, self._step = np.ones(1, np.int64), np.zeros(len(record.STEP.names), np.int64)
-        self._x, self._out = layout.aligned(8 * COLUMNS), layout.aligned(4 * self.rows)
+        self._x, self._out = layout.aligned(8 * columns), layout.aligned(4 * self.rows)
         self._counter = layout.aligned(64)
         values = dict.fromkeys(record.LINEAR.names, 0) | {
             "kernel": kernels["linear.quantised" if quantised else "linear.float"],
@@ -42,7 +42,7 @@ class Matrix:
             "w": data.ctypes.data,
             "row_bytes": self.row_bytes,
             "rows": self.rows,
-            "cols": COLUMNS,
+            "cols": columns,
             "dot": kernels[f"dot.{type_name}"],
             "counter": self._counter.ctypes.data,
             "chunk": (512 << 10) // self.row_bytes,
@@ -72,13 +72,18 @@ def compare(matrix: Matrix, workers: Workers, probe: measure.Probe, data: np.nda
 
 
 def main() -> None:
-    data = Mapped(sys.argv[1]).view(0, 1 << 40)
-    types = sys.argv[2:] or TYPES
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file")
+    parser.add_argument("types", nargs="*", default=TYPES)
+    parser.add_argument("--columns", type=int, default=2048)
+    args = parser.parse_args()
+    data = Mapped(args.file).view(0, 1 << 40)
+    types = [name for name in args.types if args.columns % GgmlType[name].block == 0]
     names = {"run", "linear.quantised", "linear.float", *(f"dot.{name}" for name in types)}
     kernels = pack.load(names, cpu.host().tier, catalog.home() / "kernels")
     crews = [(Workers(count, kernels["run"]), measure.Probe(count)) for count in sorted({1, machine.cores()})]
     for name in types:
-        matrix = Matrix(data, name, kernels)
+        matrix = Matrix(data, name, args.columns, kernels)
         print(f"{name:7s}", "; ".join(compare(matrix, *crew, data) for crew in crews), flush=True)
 
 
