@@ -73,15 +73,15 @@ class FiveBits(Legacy):
         room = e.memory(64 * len(places))
         scales = []
         for i, place in enumerate(places):
-            halves = words(e, place, blocks * self.bytes, wanted + [0] * (32 - len(wanted)), I16)
-            scales.append(e.half_to_float(e.part(halves, 0, len(wanted) - 2 * blocks)))
-            e.store(halves, room + 64 * i)
+            found = words(e, place, blocks * self.bytes, wanted + [0] * (32 - len(wanted)), I16)
+            scales.append(e.half_to_float(e.part(found, 0, len(wanted) - 2 * blocks)))
+            e.store(found, room + 64 * i)
         e.order()
         flags = 2 * len(wanted) - 4 * blocks
         return [Weights(numbers, numbers, room + (64 * i + flags)) for i, numbers in enumerate(scales)]
 
     def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
-        if not more:
+        if more is None:
             return self.codes(e, w, blocks)
         places = (more + 2 * (half * blocks + first) for first, _ in fours(blocks) for half in range(2))
         flags = (e.flags(e.load(place, I64)) for place in places)
@@ -97,8 +97,8 @@ class FiveBits(Legacy):
         """The top bits of up to four blocks, of low nibbles and of high ones."""
         tops = sixteens(e, w, blocks * self.bytes, [k * self.bytes + self.top for k in range(blocks)])
         single = e.const(tops.kind, [1 << i % 8 for i in range(tops.lanes)])
-        halves = ([i & -16 | 2 * half | i % 16 // 8 for i in range(tops.lanes)] for half in range(2))
-        return [(e.pick(tops, lanes) & single).equals(0) ^ -1 for lanes in halves]
+        sides = ([i & -16 | 2 * half | i % 16 // 8 for i in range(tops.lanes)] for half in range(2))
+        return [(e.pick(tops, lanes) & single).equals(0) ^ -1 for lanes in sides]
 
 
 class Q4_0(Legacy):
