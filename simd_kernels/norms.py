@@ -9,20 +9,17 @@ from edgeinfer.simd_kernels.record import GROUPED, NORM, UNARY
 from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
 from edgeinfer.simd_kernels.values import F32, Value
 
-SUMS = 4  # side by side: an addition takes that many cycles, and two are begun in each
-
 
 def reduce(e: Emitter, x: Value, size: Value, term: Callable[[Value], Value]) -> Value:
     """Sum of term(number) over `size` numbers at `x`; lanes past the end count as zero numbers, so term(0) must be
     0."""
-    totals = [e.var(WIDE) for _ in range(SUMS)]
-    whole = size & -16 * SUMS
-    with e.loop(0, whole, 16 * SUMS) as k:
-        for i, total in enumerate(totals):
-            total.set(total.get() + term(get(e, x + k * 4 + 64 * i, None)))
-    rest = totals[0]
-    sweep(e, size - whole, lambda k, mask: rest.set(rest.get() + term(get(e, x + (whole + k) * 4, mask))))
-    return e.total(e.fold(e.join(*(total.get() for total in totals)), 16))
+    total = e.var(WIDE)
+
+    def one(k: Value, mask: Value | None) -> None:
+        total.set(total.get() + term(get(e, x + k * 4, mask)))
+
+    sweep(e, size, one)
+    return e.total(total.get())
 
 
 def spread(e: Emitter, x: Value, size: Value, mean: Value) -> Value:
