@@ -177,28 +177,41 @@ class Emitter(Instructions):
         """What tiles of activations have added to every code: x86 multiplies unsigned bytes by signed ones."""
         return 128 if self.tier.machine == "x86_64" else 0
 
-    def saturates(self) -> bool:
-        """Whether `multiply` is exact for weights within +-64 only, where they are bytes."""
-        return self.tier.name == "avx2"
+    def in_16_bits(self, largest: int) -> int:
+        """How often `multiply` can add two products of weights up to this size before 16 bits are too few for the sum:
+        0 where weights must have 16 bits themselves; 1 on tiers whose instructions sum in 32 bits."""
+        return (2**15 - 1) // (2 * 255 * largest) if self.tier.name == "avx2" else 1
 
-    def multiply(self, total: Value, x: Value, w: Value) -> Value:
-        """total i32[n] + the sums of 4 products each of activations, raised i8[4n], and weights i8[4n]; on tiers that
-        saturate also of 2 products of i16[2n]."""
+    def multiply_pairs(self, total: Value, x: Value, w: Value) -> Value:
+        """total i16[2n] + the sums of 2 products each of what `multiply` takes, where 16 bits are enough."""
+        return self.pinned(total + self.intrinsic("llvm.x86.avx2.pmadd.ub.sw", total.kind, x, w))
+
+    def add_pairs(self, total: Value, pairs: Value) -> Value:
+        """total i32[n] + the sums of 2 neighbours each of i16[2n]."""
+        sums = self.intrinsic("llvm.x86.avx2.pmadd.wd", total.kind, pairs, self.const(pairs.kind, 1))
+        return self.pinned(total + sums)
+
+    def multiply(self, total: Value, x: Sequence[Value], w: Sequence[Value]) -> Value:
+        """total i32[n] + the sums of 4 products each of activations, raised i8[4n], and weights i8[4n], of several such
+        vectors where `in_16_bits` says so; where it says 0, of 2 products each of i16[2n]."""
         n = total.lanes
-        if self.tier.name == "avx512vnni":
-            return self.intrinsic("llvm.x86.avx512.vpdpbusd.512", total.kind, total, x, w)
-        if self.tier.name == "avxvnni":
-            return self.pinned(self.intrinsic("llvm.x86.avx512.vpdpbusd.256", total.kind, total, x, w))
+        if self.tier.name == "avx2" and w[0].lanes > 2 * n:
+            kind = vec(I16, 2 * n)
+            pairs = [self.intrinsic("llvm.x86.avx2.pmadd.ub.sw", kind, *both) for both in zip(x, w, strict=True)]
+            return self.add_pairs(total, sum(pairs[1:], pairs[0]))
+        (one,), (weights,) = x, w
         if self.tier.name == "avx2":
-            if w.lanes > 2 * n:
-                x = self.intrinsic("llvm.x86.avx2.pmadd.ub.sw", vec(I16, 2 * n), x, w)
-                w = self.const(x.kind, 1)
-            return self.pinned(total + self.intrinsic("llvm.x86.avx2.pmadd.wd", total.kind, x, w))
+            return self.pinned(total + self.intrinsic("llvm.x86.avx2.pmadd.wd", total.kind, one, weights))
+        if self.tier.name == "avx512vnni":
+            return self.intrinsic("llvm.x86.avx512.vpdpbusd.512", total.kind, total, one, weights)
+        if self.tier.name == "avxvnni":
+            return self.pinned(self.intrinsic("llvm.x86.avx512.vpdpbusd.256", total.kind, total, one, weights))
         if self.tier.name in ("i8mm", "dotprod"):
-            return self.intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", total.kind, total, w, x)
+            return self.intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", total.kind, total, weights, one)
         if self.tier.name == "neon":
-            return self._dot_neon(total, w, x)
-        return self._dot_plain(total, self.widen_signed(w, vec(I32, 4 * n)), self.widen_signed(x, vec(I32, 4 * n)))
+            return self._dot_neon(total, weights, one)
+        kind = vec(I32, 4 * n)
+        return self._dot_plain(total, self.widen_signed(weights, kind), self.widen_signed(one, kind))
 
     def pinned(self, x: Value) -> Value:
         """`x`, computed here and not later: LLVM sees an instruction that it cannot move, of no bytes."""

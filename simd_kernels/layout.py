@@ -28,7 +28,15 @@ MINIMUMS = (
     "Q5_K",
     "IQ1_S",
 )  # types with minimums; others have an offset for all weights
-WIDE = ("Q8_0", "IQ4_NL", "IQ4_XS")  # types with codes beyond +-64
+# Types by how large their codes can be, less the offset, as register tiles tell them apart; all others up to 64.
+CODES_TO = {
+    16: (
+        *("Q1_0", "Q2_0", "Q3_K", "Q4_0", "Q4_1", "Q4_K", "Q5_0", "IQ1_S", "IQ1_M", "IQ3_S"),
+        *("TQ1_0", "TQ2_0", "MXFP4", "NVFP4"),
+    ),
+    32: ("Q5_1", "Q5_K", "Q6_K"),
+    128: ("Q8_0", "IQ4_NL", "IQ4_XS"),
+}
 FLOATS = ("F64", "F32", "F16", "BF16")  # types that take float activations
 
 
@@ -55,13 +63,18 @@ def group(type_name: str) -> int:
     return 16 if type_name in SIXTEENS else 32
 
 
+def codes_to(type_name: str) -> int:
+    """How large codes can be, less the offset: 16, 32, 64 or 128."""
+    return next((size for size, names in CODES_TO.items() if type_name in names), 64)
+
+
 def tile_name(type_name: str) -> str:
     """The register tile for weights of this type."""
     if type_name in FLOATS:
         return "tile.float"
     if type_name in MINIMUMS:
-        return f"tile.32.minimums.{group(type_name)}"
-    return f"tile.{group(type_name)}{'.wide' if type_name in WIDE else ''}"
+        return f"tile.32.minimums.{group(type_name)}.to.{codes_to(type_name)}"
+    return f"tile.{group(type_name)}.to.{codes_to(type_name)}"
 
 
 # Scratch of a worker: unpacked rows and the panel of the matrix multiply, then its sums; an attention tile's state;

@@ -4,7 +4,8 @@ from edgeinfer.simd_kernels import layout
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.streams import AHEAD, STREAMS
 from edgeinfer.simd_kernels.record import PROBE_DOTS, PROBE_READ
-from edgeinfer.simd_kernels.values import I8, I32, I64, Value, vec
+from edgeinfer.simd_kernels.tile import MANY_TOGETHER
+from edgeinfer.simd_kernels.values import I8, I16, I32, I64, Value, vec
 
 
 def read(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
@@ -29,10 +30,16 @@ def dots(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> N
     sums = [e.var(vec(I32, n)) for _ in range(layout.dots(n))]
     # read, so that nothing is known when it is compiled
     x, codes = e.load(out, vec(I8, 4 * n)), e.load(out + 64, vec(I8, 4 * n))
-    with e.loop(0, r.turns):
+    together = min(MANY_TOGETHER, e.in_16_bits(16))
+    with e.loop(0, r.turns, together):
         for total in sums:
-            # what takes several instructions must not be done once for all
-            total.set(e.multiply(total.get(), e.pinned(x) if e.saturates() else x, codes))
+            if together == 1:
+                total.set(e.multiply(total.get(), [x], [codes]))
+            else:  # what takes several instructions must not be done once for all
+                pairs = e.const(vec(I16, 2 * n))
+                for _ in range(together):
+                    pairs = e.multiply_pairs(pairs, e.pinned(x), codes)
+                total.set(e.add_pairs(total.get(), pairs))
     all_of_it = sums[0].get()
     for total in sums[1:]:
         all_of_it = all_of_it + total.get()

@@ -7,13 +7,18 @@ its way into L1.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import SimpleNamespace
+
+from llvmlite import ir
 
 from edgeinfer.simd_kernels.cpu import Tier
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.instructions import ROUND
 from edgeinfer.simd_kernels.layout import DEPTH
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
+
+MANY_TOGETHER = 4  # words whose products are summed in 16 bits before those of all tokens become wide
 
 
 def transpose(e: Emitter, source: Value, stride: Value, words: Value, out: Value) -> None:
@@ -65,7 +70,7 @@ def set_starts(e: Emitter, panel: Value, group: int, each: int, cols: Value) -> 
         for first in range(0, 4 * rows, 4 * n):
             total = e.const(base.kind)
             for word in range(0, group, 4):
-                total = e.multiply(total, one, e.load(parts.codes + k * rows + (word * rows + first), one.kind))
+                total = e.multiply(total, [one], [e.load(parts.codes + k * rows + (word * rows + first), one.kind)])
             e.store(base - total * e.raised(), parts.starts + (k >> (each.bit_length() - 1)) * (4 * rows) + first)
 
 
@@ -115,14 +120,27 @@ class Sums:
             self.e.store(self.get(*place), self._at(out, stride, *place))
 
 
+@dataclass(frozen=True)
 class Tile:
     """The tile for types whose scales cover `group` weights, and minimums, where they have any, `minimums` weights, 16
-    or 32; the panel has as many scales as minimums.  `wide`: whose codes are beyond +-64."""
+    or 32; the panel has as many scales as minimums.  largest: size of a code."""
 
-    def __init__(self, group: int, minimums: int = 0, wide: bool = False) -> None:
-        self.group, self.minimums, self.wide = group, minimums, wide
-        self.each = minimums or group
-        self.name = f"tile.{group}{f'.minimums.{minimums}' if minimums else ''}{'.wide' if wide else ''}"
+    group: int
+    largest: int
+    minimums: int = 0
+
+    @property
+    def each(self) -> int:
+        """Weights to each scale of the panel."""
+        return self.minimums or self.group
+
+    @property
+    def name(self) -> str:
+        return f"tile.{self.group}{f'.minimums.{self.minimums}' if self.minimums else ''}.to.{self.largest}"
+
+    def in_pairs(self, e: Emitter) -> bool:
+        """Whether codes are multiplied as 16 bits."""
+        return e.in_16_bits(self.largest) == 0
 
     def body(
         self,
@@ -149,7 +167,7 @@ class Tile:
         bits of floats, which then take two operations to be scaled and added. Small tiles wait for loads, not for
         multiplications; and order is kept from word to word, or LLVM runs out of registers."""
         rows, tokens, size = e.tier.tile_rows, e.tier.tile_tokens, panel_size(e.tier)
-        in_pairs, acc = self.wide and e.saturates(), Sums(e)
+        in_pairs, acc = self.in_pairs(e), Sums(e)
         pairs = panel + size * e.tier.panels
         with e.loop(0, panels) as p:
             set_starts(e, panel + p * size, self.group, self.each, cols)
@@ -186,13 +204,12 @@ class Tile:
     ) -> None:
         """One group, from column `k` on; `at`: the codes that are multiplied, of weights and of activations."""
         rows, tokens = e.tier.tile_rows, e.tier.tile_tokens
-        in_pairs = self.wide and e.saturates()
         number = k >> (self.each.bit_length() - 1)
         several = range(self.group // self.minimums if self.minimums and not e.tier.sums_held else 0)
         totals = [e.spread(sums + (number + i) * (4 * tokens), tokens, F32, e.tier.lanes) for i in several]
-        size = 2 if in_pairs else 1
+        size = 2 if self.in_pairs(e) else 1
         products = (at[0] + k * (rows * size), at[1] + k * (tokens * size))
-        exact = self._products(e, parts.starts + number * (4 * rows), *products, in_pairs)
+        exact = self._products(e, parts.starts + number * (4 * rows), *products)
         numbers = self._scaled(e, parts.scales + number * (4 * rows), exact)
         for t, factor in enumerate(e.spread(d + (k >> 5) * (4 * tokens), tokens, F32, e.tier.lanes)):
             sums_of_x = [next(total) for total in totals]
@@ -205,17 +222,42 @@ class Tile:
                 e.order()
         e.order()
 
-    def _products(self, e: Emitter, starts: Value, codes: Value, x: Value, in_pairs: bool) -> list[list[Value]]:
+    def _products(self, e: Emitter, starts: Value, codes: Value, x: Value) -> list[list[Value]]:
         """Integer sums over one group added to `starts`, i32[lanes] for each token and vector of rows."""
-        n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
-        vectors, kind = range(rows // n), vec(I16, 2 * n) if in_pairs else vec(I8, 4 * n)
-        exact = [[e.load(starts + 4 * n * v, vec(I32, n)) for v in vectors]] * tokens
-        for word in range(self.group // (2 if in_pairs else 4)):
-            w = [e.load(codes + 4 * (rows * word + n * v), kind) for v in vectors]
-            for t, four in enumerate(activations_of(e, x, word, in_pairs)):
-                exact[t] = [e.multiply(exact[t][v], e.bits(four, kind), w[v]) for v in vectors]
+        together = e.in_16_bits(self.largest)
+        if together >= MANY_TOGETHER:
+            return self._products_in_16_bits(e, starts, codes, x)
+        n, rows, in_pairs = e.tier.lanes, e.tier.tile_rows, self.in_pairs(e)
+        kind, step = vec(I16, 2 * n) if in_pairs else vec(I8, 4 * n), max(together, 1)
+        exact = [self._vectors(e, starts, vec(I32, n))] * e.tier.tile_tokens
+        for first in range(0, self.group // (2 if in_pairs else 4), step):
+            words = range(first, first + step)
+            w = [self._vectors(e, codes + 4 * rows * word, kind) for word in words]
+            for t, some in enumerate(zip(*(activations_of(e, x, word, in_pairs) for word in words), strict=True)):
+                x_t = [e.bits(four, kind) for four in some]
+                exact[t] = [e.multiply(exact[t][v], x_t, [word[v] for word in w]) for v in range(len(w[0]))]
             e.order()
         return exact
+
+    def _products_in_16_bits(self, e: Emitter, starts: Value, codes: Value, x: Value) -> list[list[Value]]:
+        """The same where the sums of many products fit 16 bits, and stay in registers so."""
+        n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
+        kind, exact = vec(I8, 4 * n), [self._vectors(e, starts, vec(I32, n))] * tokens
+        for first in range(0, self.group // 4, MANY_TOGETHER):
+            pairs = [[e.const(vec(I16, 2 * n))] * (rows // n)] * tokens
+            for word in range(first, first + MANY_TOGETHER):
+                w = self._vectors(e, codes + 4 * rows * word, kind)
+                for t, four in enumerate(activations_of(e, x, word, False)):
+                    x_t = e.bits(four, kind)
+                    pairs[t] = [e.multiply_pairs(total, x_t, w_v) for total, w_v in zip(pairs[t], w, strict=True)]
+                e.order()
+            exact = [list(map(e.add_pairs, *both)) for both in zip(exact, pairs, strict=True)]
+            e.order()
+        return exact
+
+    def _vectors(self, e: Emitter, at: Value, kind: ir.VectorType) -> list[Value]:
+        """What is at an address for all rows."""
+        return [e.load(at + 4 * first, kind) for first in range(0, e.tier.tile_rows, e.tier.lanes)]
 
     def _scaled(self, e: Emitter, scales: Value, exact: list[list[Value]]) -> list[list[Value]]:
         """f32[lanes] for each vector of rows and each token."""

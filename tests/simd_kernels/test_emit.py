@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from edgeinfer.simd_kernels import cpu
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.values import F32, F64, I8, I16, I32, I64, vec
 from tests.simd_kernels.harness import call, guarded
@@ -315,3 +316,10 @@ def test_claimed_numbers_count_up(kernels):
 def test_prefetch_may_leave_the_mapping(kernels):
     data = guarded(np.zeros(64, np.uint8))
     call(kernels.build(1, lambda e, at: e.prefetch(at + 4096)), data)
+
+
+@pytest.mark.parametrize("tier, often", [("avx2", [4, 2, 1, 0]), ("avx512vnni", [1] * 4), ("neon", [1] * 4)])
+def test_sums_of_products_that_fit_16_bits(tier, often):
+    e = Emitter(None, cpu.tier(tier))
+    assert [e.in_16_bits(largest) for largest in (16, 32, 64, 128)] == often
+    assert tier != "avx2" or all(n * 2 * 255 * size < 2**15 for n, size in zip(often, (16, 32, 64, 128), strict=True))

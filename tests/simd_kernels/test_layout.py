@@ -59,7 +59,10 @@ def test_scratch_holds_what_the_choice_of_experts_notes(experts):
 
 def test_types_that_are_listed_here_are_so():
     for kind, quant in kernels.QUANTS.items():
-        assert (kind in layout.SIXTEENS, kind in layout.WIDE) == (quant.group == 16, quant.wide)
+        most = quant.largest * (15 if kind == "Q2_K" else 1)  # its scales are in the codes of tiles
+        size = max(quant.offset, most - quant.offset)
+        assert layout.codes_to(kind) == min(each for each in (16, 32, 64, 128) if each >= size)
+        assert (kind in layout.SIXTEENS) == (quant.group == 16)
         assert layout.DEPTH % GgmlType[kind].block == 0
 
 

@@ -15,7 +15,8 @@ TILED = {t.name: t for t in TILES}
 
 def limits(name):
     """Smallest and largest code."""
-    return (-128, 127) if TILED[name].wide else (-64, 64)
+    largest = TILED[name].largest
+    return -largest, min(largest, 127)
 
 
 def sweep(kernels, name, codes, x_codes, x_scales, rng):
