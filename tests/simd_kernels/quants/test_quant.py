@@ -100,4 +100,4 @@ def test_every_computable_type_has_its_kernels():
 def test_sizes_are_those_of_the_format(kind):
     quant = table.QUANTS[kind]
     assert (quant.block, quant.bytes) == (GgmlType[kind].block, GgmlType[kind].bytes)
-    assert quant.group == layout.group(kind) and quant.wide == (kind in layout.WIDE)
+    assert quant.group == layout.group(kind) and quant.wide == (layout.codes_to(kind) == 128)
