@@ -196,9 +196,7 @@ class Emitter(Instructions):
         vectors where `in_16_bits` says so; where it says 0, of 2 products each of i16[2n]."""
         n = total.lanes
         if self.tier.name == "avx2" and w[0].lanes > 2 * n:
-            kind = vec(I16, 2 * n)
-            pairs = [self.intrinsic("llvm.x86.avx2.pmadd.ub.sw", kind, *both) for both in zip(x, w, strict=True)]
-            return self.add_pairs(total, sum(pairs[1:], pairs[0]))
+            return self.pinned(self._dots_avx2(total, x, w))
         (one,), (weights,) = x, w
         if self.tier.name == "avx2":
             return self.pinned(total + self.intrinsic("llvm.x86.avx2.pmadd.wd", total.kind, one, weights))
