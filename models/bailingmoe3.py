@@ -13,7 +13,7 @@ def forward(b: Builder) -> Value:
     key_dim = b.keys.integer("attention.key_length_mla", c.key_dim)
     rope, scale = b.model_rope("adjacent"), key_dim**-0.5
     x = b.embed()
-    for layer in b.layers(c.layers - b.keys.integer("nextn_predict_layers", 0, least=0)):
+    for layer in b.layers(b.main_layers):
         h = b.norm(x, "attn_norm")
         if b.has("ssm_conv1d_q"):
             h = kimi_linear.delta_attention(b, h, decay(b, h), gate(b, h))

@@ -15,7 +15,7 @@ def forward(b: Builder) -> Value:
     norm = b.norm if b.keys.has("attention.layer_norm_rms_epsilon") else b.layer_norm
     rope = b.model_rope("adjacent")
     x = b.embed()
-    for layer in b.layers(c.layers - b.keys.integer("nextn_predict_layers", 0, least=0)):
+    for layer in b.layers(b.main_layers):
         h = norm(x, "attn_norm")
         q, k, v = b.qkv(h)
         if local[layer] or not b.has("ffn_gate_inp"):

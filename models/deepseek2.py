@@ -22,7 +22,7 @@ def forward(b: Builder) -> Value:
     growth = b.keys.number("attention.temperature_scale", 0.0)
     span = b.keys.integer("attention.temperature_length", c.rope_context)
     x = b.embed()
-    for layer in b.layers(c.layers - b.keys.integer("nextn_predict_layers", 0, least=0)):
+    for layer in b.layers(b.main_layers):
         h = b.norm(x, "attn_norm")
         q = b.rope(queries(b, h, key_dim), rope, key_dim, key_dim - c.rope_dim)
         q = b.temper(q, growth, span) if growth else q

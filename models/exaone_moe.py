@@ -14,7 +14,7 @@ def forward(b: Builder) -> Value:
     window, local = b.keys.integer("attention.sliding_window"), b.sliding(PERIOD)
     rope = b.model_rope("halves")
     x = b.embed()
-    for layer in b.layers(c.layers - b.keys.integer("nextn_predict_layers", 0, least=0)):
+    for layer in b.layers(b.main_layers):
         q, k, v = b.qkv(b.norm(x, "attn_norm"))
         q, k = b.head_norm(q, "attn_q_norm"), b.head_norm(k, "attn_k_norm")
         if local[layer]:

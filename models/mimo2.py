@@ -13,7 +13,7 @@ def forward(b: Builder) -> Value:
     global_rope, local_rope = b.model_rope("halves"), b.local_rope(base=b.config.rope_base)
     share = b.keys.number("attention.value_scale", 1.0)
     x = b.embed()
-    for layer in b.layers(b.config.layers - b.keys.integer("nextn_predict_layers", 0, least=0)):
+    for layer in b.layers(b.main_layers):
         c, turn = b.config, local_rope if local[layer] else global_rope
         q, k, v = b.qkv(b.norm(x, "attn_norm"))
         scores = Scores(sinks="attn_sinks" if b.has("attn_sinks") else None)

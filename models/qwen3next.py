@@ -12,7 +12,7 @@ def forward(b: Builder) -> Value:
 
 def layers(b: Builder, interleaved: bool) -> Value:
     """Also Qwen3.5, whose V heads come in another order."""
-    count = b.config.layers - b.keys.integer("nextn_predict_layers", 0, least=0)
+    count = b.main_layers
     rope = b.model_rope("halves")
     x = b.embed()
     for layer in b.layers(count):

@@ -16,7 +16,7 @@ def forward(b: Builder) -> Value:
     window, local, turns = b.keys.integer("attention.sliding_window"), b.sliding(), ropes(b)
     limits = limit(b, "swiglu_clamp_exp"), limit(b, "swiglu_clamp_shexp")
     x = b.embed()
-    for layer in b.layers(c.layers - b.keys.integer("nextn_predict_layers", 0, least=0)):
+    for layer in b.layers(b.main_layers):
         turn, h = turns[local[layer]], b.norm(x, "attn_norm")
         q, k, v = b.qkv(h)
         if b.has("attn_q_norm"):

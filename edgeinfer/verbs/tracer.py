@@ -36,6 +36,11 @@ class Tracer:
         self._known: set[str] = set()  # tensors the architecture has a use for
         self._missing: list[str] = []
 
+    @property
+    def main_layers(self) -> int:
+        """How many layers there are but for the last ones, which predict tokens further ahead where a file has such."""
+        return self.config.layers - self.keys.integer("nextn_predict_layers", 0, least=0)
+
     def layers(self, count: int | None = None) -> Iterator[int]:
         """Layer numbers, in order; while one is worked on, names are those of its tensors and counts are its own.
 

@@ -58,6 +58,12 @@ def test_vectors_may_have_any_shape(builder, tensors):
                 b.times(x, "few.weight")
 
 
+@pytest.mark.parametrize("further", [0, 2])
+def test_layers_that_predict_further_tokens_are_none_of_the_main_ones(builder, further):
+    b = builder(lambda keys, tensors: keys.update({"llama.nextn_predict_layers": further}))
+    assert b.main_layers == b.config.layers - further
+
+
 def test_missing_tensors_are_collected(builder):
     b = builder()
     b.times(b.norm(b.embed(), "nothing"), "nowhere.scale")
