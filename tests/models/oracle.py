@@ -13,12 +13,28 @@ import numpy as np
 from edgeinfer import plan
 from edgeinfer.backend import Backend, Chunk
 from edgeinfer.cpu import CpuBackend
+from edgeinfer.errors import EdgeInferError
 from edgeinfer.formats import gguf
 from edgeinfer.reference import ReferenceBackend
 from edgeinfer.reference_ops import rows
 
 ODD_PIECES = (1, 5, 2, 9)  # steps of so many tokens, over and over
 AS_ROUNDED = 1e-2  # how near logits must be with GELU rounded as llama.cpp's, for which the kit allows 0.03 and more
+
+
+def check_contradictions(path: pathlib.Path) -> None:
+    """Each of an architecture's numbers changed by itself: the plan is traced, or an error of one line says why not."""
+    with gguf.open(path) as file:
+        prefix = str(file.get("general.architecture", str))
+        numbers = [key for key, value in file.metadata.items() if key.startswith(prefix) and type(value) is int]
+    assert f"{prefix}.block_count" in numbers
+    for key in numbers:
+        for value in (0, 3, 2**24):
+            with gguf.open(path, override={key: value}) as file:
+                try:
+                    plan.trace(file, 64)
+                except EdgeInferError as error:
+                    assert len(str(error).splitlines()) == 1
 
 
 def check(shared: pathlib.Path, name: str) -> None:
