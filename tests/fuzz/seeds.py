@@ -15,17 +15,17 @@ from edgeinfer.formats.ggml import GgmlType
 from tests import tiny
 from tests.fuzz import odd
 from tests.fuzz.gguf_parts import ARRAY, STRING, Info, Pair, Parts, parse
+from tests.models import decoders, encoders, test_renamed
 
 KIT = pathlib.Path(__file__).resolve().parents[3] / "shared" / "kit"
 _CUT = 80  # tokens and merges of a real vocabulary that are kept
-_LARGEST = 600_000  # bytes of a model
 
 
 @functools.cache
 def models() -> list[Parts]:
     """Models of every architecture there is a file of."""
     paths = sorted(KIT.glob("arch/*.gguf"))
-    return [*_tiny_models(), *(parse(path.read_bytes()) for path in paths if path.stat().st_size < _LARGEST)]
+    return [*_tiny_models(), *_random_models(), *_renamed_models(), *(parse(path.read_bytes()) for path in paths)]
 
 
 @functools.cache
@@ -40,6 +40,7 @@ def vocabularies() -> list[Parts]:
     """Small vocabularies of all kinds, most of them in files without tensors."""
     kinds = ("llama", "gpt2", "t5", "bert", "rwkv", "gemma4")
     made = [_vocabulary(model, known) for model in kinds for known in (range(256), *[range(95, 115)] * 5)]
+    made += [_vocabulary("plamo2", range(256))] * 6  # which must have all bytes
     found = [_cut(parse(lzma.decompress(path.read_bytes()))) for path in sorted(KIT.glob("tokenizer/vocab/*.gguf.xz"))]
     names = sorted({raw for parts in models() if isinstance(raw := parts.value(b"tokenizer.ggml.pre"), bytes)})
     owns = [next(parts for parts in models() if parts.value(b"tokenizer.ggml.pre") == name) for name in names]
@@ -71,6 +72,20 @@ def _tiny_models() -> list[Parts]:
             for types, vocab in (("F32", "bpe"), ("Q8_0", "spm"), ("Q4_1", "bpe"), ("IQ4_NL", "spm")):
                 made.append(parse(tiny.write(path, arch, types, vocab=vocab, **shape).read_bytes()))
     return made
+
+
+def _random_models() -> list[Parts]:
+    """Of architectures that the kit has not, and encoders."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "random.gguf"
+        cases = [*decoders.CASES.values(), *decoders.ENCODERS.values(), *encoders.CASES.values()]
+        return [parse(case.write(path).read_bytes()) for case in cases]
+
+
+def _renamed_models() -> list[Parts]:
+    """Of architectures that have the tensors of one of the kit's."""
+    cases = [(test_renamed.KIT / f"{case.base}.gguf", case) for case in test_renamed.CASES.values()]
+    return [parse(test_renamed.renamed(path, case.arch, case.keys)) for path, case in cases if path.is_file()]
 
 
 def _smallest() -> list[Parts]:
