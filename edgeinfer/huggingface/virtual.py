@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from edgeinfer.config import MAX_WIDTH
 from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats import gguf
@@ -80,7 +82,8 @@ def _written(folder: Folder, kind: GgmlType | None) -> Writer:
     w = Writer(family.ARCH, classes[0], Config({**getattr(family, "DEFAULTS", {}), **stated}), tensors, kind)
     w.answers = modules.answers(folder)
     try:
-        family.write(w)
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            family.write(w)
     except (ValueError, IndexError, ArithmeticError, KeyError) as error:
         if isinstance(error, EdgeInferError):
             raise
