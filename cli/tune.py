@@ -22,6 +22,7 @@ def command(
     with files.open(str(catalog.resolve(model or catalog.default().name, fetch=False))) as file:
         plan = trace(file, tune.CONTEXT)
         threads = tune.tune(plan)
+        file.check()
         try:
             path = tune.keep(plan, threads)
         except OSError as error:

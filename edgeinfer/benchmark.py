@@ -143,6 +143,7 @@ class Bench:
         changes its speed all the time."""
         before = self._limits()
         done = work()
+        self.file.check()
         return done, Limits.middle([before, self._limits()])
 
     def _limits(self) -> Limits:

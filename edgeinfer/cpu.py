@@ -15,7 +15,7 @@ from edgeinfer.lowering.nodes import Boards, Buffer
 from edgeinfer.models import catalog
 from edgeinfer.plan import Plan
 from edgeinfer.rope import Rope
-from edgeinfer.simd_kernels import cpu, layout, pack, record
+from edgeinfer.simd_kernels import cpu, guard, layout, pack, record
 from edgeinfer.simd_kernels.numbers import Numbers
 from edgeinfer.simd_kernels.workers import Program, Workers
 from edgeinfer.spans import Span, Trace
@@ -89,10 +89,11 @@ class CpuBackend:
         """Load the kernels, write the records, start the workers."""
         nodes = self._lowered.nodes
         places = {f"rope{i}": table.address for i, table in enumerate(self._ropes)} | self._step.places()
-        names = {"run", *ends, *(n.kernel for n in nodes)} | {
+        names = {"run", *ends, *guard.KERNELS, *(n.kernel for n in nodes)} | {
             h for n in nodes for h in n.helpers.values() if h not in places
         }
         kernels = pack.load(names, self.tier, catalog.home() / "kernels")
+        guard.guard(kernels)
         counters = sum(node.counter for node in nodes)
         self._counters = Numbers(8 * counters)
         free = iter(range(self._counters.address, self._counters.address + 64 * counters, 64))

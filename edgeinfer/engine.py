@@ -31,7 +31,7 @@ class Engine:
     """Owns a backend.  All methods may be called from several threads."""
 
     def __init__(self, backend: Backend, check_file: Callable[[], None] = lambda: None) -> None:
-        """`check_file` raises where the model's file cannot be used any more; it is asked before every step."""
+        """`check_file` raises where the model's file cannot be used any more; it is asked around every step."""
         self._check_file = check_file
         self.n_ctx, self.n_batch, self.n_vocab = backend.n_ctx, backend.n_batch, backend.n_vocab
         self._backend = backend
@@ -186,7 +186,7 @@ class _Turn:
     """The backend, for one caller at a time.  The one who waits for it holds the queue, so nobody overtakes."""
 
     def __init__(self, check: Callable[[], None]) -> None:
-        """`check` raises where the backend may not be used; it is asked at the beginning of every turn."""
+        """`check` raises where the backend may not be used; it is asked at both ends of every turn."""
         self.running = threading.Lock()
         self._queue, self._check = threading.Lock(), check
 
@@ -200,7 +200,10 @@ class _Turn:
             raise
 
     def __exit__(self, *_: object) -> None:
-        self.running.release()
+        try:
+            self._check()  # what came out may be of a file that is not the same any more
+        finally:
+            self.running.release()
 
 
 def _common(a: Items[int], b: Items[int]) -> int:

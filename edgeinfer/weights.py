@@ -98,7 +98,7 @@ class HugePages:
         return self._data[start : start + size]
 
     def check(self) -> None:
-        """No file can be cut short beneath it."""
+        """No file is beneath it."""
 
     def close(self) -> None:
         """It goes with the last view of it."""

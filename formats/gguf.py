@@ -115,7 +115,7 @@ class GgufFile:
         return value.count
 
     def check(self) -> None:
-        """FormatError if the file, or a shard, has become shorter since it was opened: see `Mapped.check`."""
+        """FormatError if the file, or a shard, is no longer as it was when it was opened: see `Mapped.check`."""
         try:
             for file in self._files:
                 file.check()

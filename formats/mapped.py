@@ -11,6 +11,8 @@ import numpy as np
 
 from edgeinfer.errors import FormatError, RequestError
 
+MAPS = np.zeros((1024, 3), np.int64)  # start and size of maps of this process, and whether one's pages were lost
+_free = list(range(len(MAPS)))
 _POPULATE_READ = 22  # of Linux's madvise, from 5.14 on
 _AT_A_TIME = 8 << 20  # bytes; the system lets nobody change this process's memory map meanwhile
 
@@ -36,10 +38,10 @@ class Mapped:
                 self.size = os.fstat(file.fileno()).st_size
                 if not self.size:
                     raise FormatError("the file is empty")
-                pages = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
+                pages = _Pages(file.fileno(), self.size)
         except (OSError, ValueError) as error:  # ValueError: the path holds a null byte
             raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        self._pages: mmap.mmap | None = pages
+        self._pages: _Pages | None = pages
         self._data: np.ndarray | None = np.frombuffer(pages, np.uint8)
 
     def view(self, start: int, size: int) -> np.ndarray:
@@ -50,10 +52,11 @@ class Mapped:
         return self._data[start : start + size]
 
     def check(self) -> None:
-        """FormatError if the file has become shorter.  To be asked before its pages are used: the system kills (SIGBUS)
-        a process that touches a page behind the end, and nothing in Python could catch that."""
-        if self._pages is not None and self._pages.size() < self.size:
-            raise FormatError("the file was cut short while it was in use: load it again")
+        """FormatError if the file has become shorter, was written to, or could not be read.  To be asked before its
+        pages are used, for the system kills (SIGBUS) a process that touches a page behind the end, and after: where
+        `simd_kernels.guard` prevents that, zeros were read."""
+        if (pages := self._pages) is not None and (fault := pages.fault()):
+            raise FormatError(f"the file {fault} while it was in use: load it again")
 
     def populate(self) -> None:
         """Has the system map all pages at once, where it can: to be met one by one they take several times as long.
@@ -71,3 +74,45 @@ class Mapped:
     def close(self) -> None:
         """Gives the map back: at once, or when the last view of it goes."""
         self._pages = self._data = None
+
+
+class _Pages(mmap.mmap):
+    """The map of an open file, in `MAPS` (if there is room) as long as the system has it: until its last view goes."""
+
+    _state: tuple[int, int]
+    _file: int | None = None
+    _entry: int | None = None
+
+    def __new__(cls, file: int, size: int) -> "_Pages":
+        pages = super().__new__(cls, file, size, access=mmap.ACCESS_READ)
+        pages._state = _state(file)
+        pages._file = os.dup(file)
+        if _free:
+            entry = pages._entry = _free.pop()
+            MAPS[entry] = np.frombuffer(pages, np.uint8).ctypes.data, 0, False
+            MAPS[entry, 1] = size  # last, for now the entry counts
+        return pages
+
+    def __del__(self) -> None:
+        if self._entry is not None:
+            MAPS[self._entry, 1] = 0
+            _free.append(self._entry)
+        if self._file is not None:
+            os.close(self._file)
+
+    def fault(self) -> str:
+        """What became of the file; nothing if it is as it was."""
+        assert self._file is not None
+        try:
+            state = _state(self._file)
+        except OSError:  # of a server that no longer has it
+            return "was lost"
+        if state != self._state:
+            return "was cut short" if state[0] < self._state[0] else "was changed"
+        return "could not be read" if self._entry is not None and MAPS[self._entry, 2] else ""
+
+
+def _state(file: int) -> tuple[int, int]:
+    """What tells an open file from the same one with other bytes: its size, and when it was last written to."""
+    status = os.fstat(file)
+    return status.st_size, status.st_mtime_ns

@@ -52,6 +52,13 @@ class SafetensorsFile:
         self._file = file
         self.tensors: Mapping[str, Stored] = MappingProxyType(_read(file))
 
+    def check(self) -> None:
+        """FormatError if the file is no longer as it was: see `Mapped.check`."""
+        try:
+            self._file.check()
+        except FormatError as error:
+            raise FormatError(f"{os.path.basename(self.path)}: {error}") from None
+
     def close(self) -> None:
         """Releases the map, which views handed out before keep until they go."""
         self._file.close()

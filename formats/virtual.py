@@ -84,7 +84,7 @@ class VirtualFile:
         return made
 
     def check(self) -> None:
-        """Nothing: the files behind it are not watched, unlike a GGUF file (`Mapped.check`)."""
+        """FormatError where what is behind it is no longer what it was; a subclass knows what that is."""
 
     def close(self) -> None:
         """Lets go of the files behind it."""

@@ -67,6 +67,12 @@ class Instructions:
         constant.initializer = ir.Constant(kind, bytearray(data))
         return Value(self, self.b.ptrtoint(constant, I64))
 
+    def own(self) -> Value:
+        """The address of an i64 that becomes part of the code, zero at first and there for all calls."""
+        number = ir.GlobalVariable(self.b.module, I64, self.b.module.get_unique_name("own"))
+        number.linkage, number.initializer = "internal", ir.Constant(I64, 0)
+        return Value(self, self.b.ptrtoint(number, I64))
+
     def gather(self, table: Value, indices: Value, kind: ir.IntType) -> Value:
         """Entries of `kind` of the table at this address, by 8- or 16-bit unsigned indices, which fill whole 64-bit
         words."""
@@ -95,6 +101,11 @@ class Instructions:
         """Call the kernel at the address `function`."""
         kind = ir.FunctionType(VOID, [I64] * len(args)).as_pointer()
         self.b.call(self.b.inttoptr(function.raw, kind), [self.raw(a, I64) for a in args])
+
+    def call(self, function: Value, *args: Value | int) -> Value:
+        """What the C function at this address returns, as an i64."""
+        kind = ir.FunctionType(I64, [I64] * len(args)).as_pointer()
+        return Value(self, self.b.call(self.b.inttoptr(function.raw, kind), [self.raw(a, I64) for a in args]))
 
     # Control flow
 

@@ -7,6 +7,7 @@ from edgeinfer.simd_kernels import (
     activation,
     arithmetic,
     attention,
+    bus_error,
     executor,
     experts,
     hadamard,
@@ -93,6 +94,7 @@ def table() -> dict[str, tuple[int, Body]]:
         "tile.float": (10, tile.tile_float),
         "transpose": (4, tile.transpose),
         "run": (7, executor.run),
+        "bus_error": (3, bus_error.bus_error),
         "probe.read": (4, probe.read),
         "probe.dots": (4, probe.dots),
     }

@@ -112,6 +112,10 @@ EMBED = operation("out", "out_stride", "numbers", "table", "row_bytes", "cols", 
 PROBE_READ = operation("address", "size", "out")
 PROBE_DOTS = operation("turns", "out")
 
+# What is done at SIGBUS (bus_error.py).  maps, maps_end: `formats.mapped.MAPS`; mmap, sigaction, throw: the
+# C library's, the last its `raise`; before: the struct sigaction of who handled it before.
+GUARD = Record("maps", "maps_end", "mmap", "sigaction", "throw", "before")
+
 # tables: i64[tokens], the address of each row's block table (i32 block numbers); pool: of the layer, head_bytes for
 # each KV head, whose values begin at value_at; key_bytes, value_bytes: of a block; group: heads that share a KV head;
 # window: 0 for none.

@@ -16,6 +16,7 @@ import pytest
 from edgeinfer import LLM, machine
 from edgeinfer.errors import BackendError, ContextFullError, FormatError, RequestError
 from edgeinfer.formats import gguf
+from edgeinfer.simd_kernels import guard
 from tests import markov, tiny
 
 GREEDY = {"temperature": 0.0, "ignore_eos": True}
@@ -377,6 +378,29 @@ def test_a_file_cut_short_while_in_use_ends_in_an_error(paths, tmp_path):
         ):
             with pytest.raises(FormatError, match=r"m\.gguf: the file was cut short while it was in use"):
                 call()
+
+
+@pytest.mark.skipif(not guard.KERNELS, reason="not known how on this system")
+def test_a_file_cut_short_within_a_step_ends_in_an_error(paths, tmp_path):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(paths["llama"].read_bytes())
+    code = f"""
+import edgeinfer, os
+from edgeinfer.cpu import CpuBackend
+llm = edgeinfer.LLM({str(path)!r}, n_threads=2)
+run = CpuBackend._run
+def cut_short(self, *arguments):
+    os.truncate({str(path)!r}, 0)
+    run(self, *arguments)
+CpuBackend._run = cut_short
+for call in (lambda: llm.generate("a"), lambda: llm.embed(["a"])):
+    try: call()
+    except edgeinfer.errors.FormatError as error: print(error)
+llm.close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    said = f"{path}: the file was cut short while it was in use: load it again\n"
+    assert (done.returncode, done.stdout) == (0, 2 * said)
 
 
 def test_file_may_be_removed_after_closing(paths, tmp_path):

@@ -29,16 +29,18 @@ def convert(
     """Write the folder's model to the file `out`, its matrices as they are, or as `kind`: f32, f16 or bf16.
 
     Returns the bytes written.  No more than one tensor is in memory at a time.  The file has another name until it is
-    whole, and takes the place of one that was there; an error or an interrupt leaves nothing behind.
+    whole, and takes the place of one that was there, or that a link there points to; an error or an interrupt leaves
+    nothing behind.
     FormatError, UnsupportedError: the folder.  RequestError: an argument, such as a device or a file of the folder's to
     be written to.  BackendError: the disk."""
     if kind is not None and kind not in TYPES:
         raise RequestError(f"type {kind!r}; must be one of {', '.join(TYPES)}, or left out to keep what there is")
-    out, place = os.fspath(out), os.path.dirname(os.path.abspath(out))
+    out, target = os.fsdecode(out), os.path.realpath(os.fsdecode(out))  # a link stays one
+    place = os.path.dirname(target)
     if os.path.isdir(out) or not os.path.isdir(place):
         raise RequestError(f"{out}: must name a file in a folder that is there")
     path = os.fsdecode(folder)
-    if os.path.exists(out) and not _may_go(os.fsdecode(out), path):
+    if os.path.exists(out) and not _may_go(target, path):
         raise RequestError(f"{out}: is no file that could be replaced")
     source = virtual.source(path, None if kind is None else TYPES[kind])
     with gguf.read(path, source) as file:
@@ -46,10 +48,11 @@ def convert(
         free = shutil.disk_usage(place).free
         if file.size > free:
             raise BackendError(f"{out} needs {file.size / 1e6:.0f} MB, and {free / 1e6:.0f} MB of the disk are free")
-        partial = f"{out}.{os.getpid()}.part"
+        partial = f"{target}.{os.getpid()}.part"
         try:
             _write(source, partial, file.size, progress)
-            os.replace(partial, out)
+            file.check()
+            os.replace(partial, target)
         except OSError as error:
             raise BackendError(f"{out} cannot be written: {error.strerror}") from None
         finally:
@@ -60,7 +63,7 @@ def convert(
 
 def _may_go(out: str, folder: str) -> bool:
     """Whether what is there may be replaced: a file, and none that the folder's model is read from."""
-    same = os.path.isdir(folder) and os.path.samefile(os.path.dirname(os.path.abspath(out)), folder)
+    same = os.path.isdir(folder) and os.path.samefile(os.path.dirname(out), folder)
     return os.path.isfile(out) and not (same and not out.lower().endswith(".gguf"))
 
 

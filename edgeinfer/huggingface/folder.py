@@ -65,6 +65,11 @@ class Folder:
             raise FormatError(f"has no {name}")
         return self._open(name).tensors
 
+    def check(self) -> None:
+        """FormatError naming a safetensors file that is no longer as it was."""
+        for file in self._files:
+            file.check()
+
     def close(self) -> None:
         for file in self._files:
             file.close()

@@ -42,6 +42,9 @@ class FolderFile(VirtualFile):
         w = _written(folder, kind)
         super().__init__({**general.pairs(folder, w.arch), **w.pairs}, list(w.tensors.values()))
 
+    def check(self) -> None:
+        self._folder.check()
+
     def close(self) -> None:
         super().close()
         self._folder.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgeinfer.errors import FormatError, RequestError
-from edgeinfer.formats.mapped import Mapped
+from edgeinfer.formats.mapped import MAPS, Mapped
 
 
 def maps(path):
@@ -62,12 +62,35 @@ def test_a_file_cut_short_is_found_before_it_is_used(path):
     for use in (file.check, lambda: file.view(250, 6)):
         with pytest.raises(FormatError, match="was cut short while it was in use"):
             use()
-    os.truncate(path, 1000)
-    file.check()
-    os.remove(path)  # what is mapped stays until it is given back
-    file.check()
     file.close()
     file.check()
+
+
+def test_a_file_written_to_is_found_and_one_replaced_is_none(path):
+    file = Mapped(path)
+    pathlib.Path(path + ".new").write_bytes(bytes(256))
+    os.replace(path + ".new", path)
+    other = Mapped(path)
+    os.remove(path)  # what is mapped stays until it is given back
+    file.check()
+    other.check()
+    pathlib.Path(path).write_bytes(bytes(256))
+    other = Mapped(path)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(FormatError, match="the file was changed while it was in use"):
+        other.check()
+    file.check()
+
+
+def test_what_a_map_holds_goes_with_its_last_view(path):
+    files, entries = pathlib.Path("/proc/self/fd"), int((MAPS[:, 1] > 0).sum())
+    if not files.is_dir():
+        pytest.skip("needs /proc/self/fd, which is Linux's")
+    held = len(list(files.iterdir()))
+    view = Mapped(path).view(0, 4)
+    assert (MAPS[:, 1] > 0).sum() == entries + 1 and len(list(files.iterdir())) > held
+    del view
+    assert (MAPS[:, 1] > 0).sum() == entries and len(list(files.iterdir())) == held
 
 
 def test_empty_file(tmp_path):

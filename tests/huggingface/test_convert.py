@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgeinfer import files
-from edgeinfer.errors import BackendError, EdgeInferError, RequestError
+from edgeinfer.errors import BackendError, EdgeInferError, FormatError, RequestError
 from edgeinfer.formats import gguf
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.huggingface import convert as module
@@ -119,3 +119,32 @@ def test_what_could_not_run_is_not_written(folder, tmp_path):
     with pytest.raises(EdgeInferError, match="blk.1.ffn_up"):
         convert(folder, tmp_path / "out.gguf")
     assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_folder_that_changes_meanwhile_becomes_no_file(folder, tmp_path):
+    with pytest.raises(FormatError, match=r"model\.safetensors: the file was changed"):
+        convert(folder, tmp_path / "out.gguf", progress=lambda *_: os.utime(folder / "model.safetensors", ns=(0, 0)))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+@pytest.mark.parametrize("there", [True, False])
+def test_what_a_link_points_to_is_written(folder, tmp_path, there):
+    (tmp_path / "disk").mkdir()
+    if there:
+        (tmp_path / "disk" / "real.gguf").write_text("old")
+    (tmp_path / "link.gguf").symlink_to("disk/real.gguf")
+    convert(folder, tmp_path / "link.gguf")
+    assert (tmp_path / "link.gguf").is_symlink()
+    assert [entry.name for entry in (tmp_path / "disk").iterdir()] == ["real.gguf"]
+    with gguf.open(tmp_path / "disk" / "real.gguf") as file:
+        assert file.tensors
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_to_a_file_of_the_folder_is_refused(folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder / "model.safetensors")
+    before = (folder / "model.safetensors").read_bytes()
+    with pytest.raises(RequestError, match="no file that could be replaced"):
+        convert(folder, tmp_path / "link")
+    assert (folder / "model.safetensors").read_bytes() == before

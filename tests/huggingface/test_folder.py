@@ -1,6 +1,7 @@
 """Folders with something missing or wrong: one line that names the file and the cause."""
 
 import json
+import os
 import pickle
 
 import numpy as np
@@ -52,6 +53,15 @@ def test_shards_are_one_model(folder):
     with files.open(folder) as parts:
         assert parts.tensors.keys() == tensors.keys()
         assert all(np.array_equal(parts.tensors[name].data, data) for name, data in tensors.items())
+
+
+def test_a_file_that_is_written_to_is_named(folder):
+    shard(folder)
+    with files.open(folder) as model:
+        model.check()
+        os.utime(folder / "model-00002-of-00002.safetensors", ns=(0, 0))
+        with pytest.raises(FormatError, match=r"model: model-00002-of-00002\.safetensors: the file was changed"):
+            model.check()
 
 
 def test_a_missing_shard_is_named(folder):

@@ -1,5 +1,7 @@
 """The words kernels are written in, on every tier: each in a kernel of its own against numpy."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -323,3 +325,26 @@ def test_sums_of_products_that_fit_16_bits(tier, often):
     e = Emitter(None, cpu.tier(tier))
     assert [e.in_16_bits(largest) for largest in (16, 32, 64, 128)] == often
     assert tier != "avx2" or all(n * 2 * 255 * size < 2**15 for n, size in zip(often, (16, 32, 64, 128), strict=True))
+
+
+def test_own_numbers_stay_from_call_to_call(kernels):
+    def body(e, number, out):
+        one, other = e.own(), e.own()
+        for place, weight in ((one, 1), (other, 10)):
+            e.store(e.load(place, I64) + number * weight, place)
+        e.store(e.load(one, I64), out)
+        e.store(e.load(other, I64), out + 8)
+
+    kernel, out = kernels.build(2, body), np.zeros(2, np.int64)
+    sums = []
+    for number in (1, 2, -5):
+        call(kernel, number, out)
+        sums.append(out.tolist())
+    assert sums == [[1, 10], [3, 30], [-2, -20]]
+
+
+def test_functions_of_c_are_called(kernels):
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(lambda x, y: 1000 * x - y)
+    address, out = ctypes.cast(function, ctypes.c_void_p).value, np.zeros(1, np.int64)
+    call(kernels.build(2, lambda e, at, out: e.store(e.call(at, e.const(I64, 7), -9), out)), address, out)
+    assert out.tolist() == [7009]
