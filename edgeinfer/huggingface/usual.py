@@ -96,6 +96,14 @@ def head(w: Writer, table: Mapping[str, str] = MODEL) -> None:
     w.copy(table)
 
 
+def begin(w: Writer, *, norm: str = "rms", share: float = 1.0, model: Mapping[str, str] = MODEL) -> None:
+    """Most models up to their layers: the numbers, RoPE, which turns `share` of each head where config.json does not
+    say, and what is outside of the layers."""
+    sizes(w, norm)
+    rope.write(w, head_dim(w), share)
+    head(w, model)
+
+
 def decoder(
     w: Writer,
     layer: Mapping[str, str] = LAYER,
@@ -108,11 +116,8 @@ def decoder(
 ) -> None:
     """A whole model whose tensors are as GGUF has them but for their names.
 
-    `turned`: GGUF's RoPE turns adjacent pairs where the folder's turns halves.  `share` of each head turns, where
-    config.json does not say."""
-    sizes(w, norm)
-    rope.write(w, head_dim(w), share)
-    head(w, model)
+    `turned`: GGUF's RoPE turns adjacent pairs where the folder's turns halves.  All else as `begin`."""
+    begin(w, norm=norm, share=share, model=model)
     for _ in w.layers(layers(w), prefix):
         if turned:
             turn(w)

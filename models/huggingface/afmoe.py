@@ -1,7 +1,7 @@
 """AFMoE (Trinity): a gate behind attention, norms before and after each branch, names of its own for the router."""
 
 from edgeinfer.errors import UnsupportedError
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "afmoe"
@@ -23,8 +23,7 @@ def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
     if not w.config.flag("mup_enabled", default=False):
         raise UnsupportedError(f"{w.config.where}: mup_enabled is false; {w.arch} scales the embedding")
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
+    usual.begin(w)
     w.key("attention.sliding_window", w.config.integer("sliding_window"))
     w.key("attention.sliding_window_pattern", usual.windows(w, PERIOD))
     count = usual.expert_keys(w)
@@ -32,7 +31,6 @@ def write(w: Writer) -> None:
     w.key("expert_weights_norm", w.config.flag("route_norm", default=True))
     w.key("expert_weights_scale", w.config.number("route_scale", default=1.0))
     w.key("leading_dense_block_count", w.config.integer("num_dense_layers", default=0))
-    usual.head(w)
     for _ in w.layers(usual.layers(w)):
         w.copy({**LAYER, **SHARED, **usual.MLP})
         if w.has("mlp.router.gate.weight"):

@@ -3,7 +3,7 @@
 GGUF has no key for the activation of the models that were published, so `hidden_activation` is one of ours here."""
 
 from edgeinfer.errors import UnsupportedError
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "bitnet"
@@ -20,10 +20,8 @@ def write(w: Writer) -> None:
     stated = {name: how.values.get(name, default) for name, default in UNSTATED.items()}
     if how.values and stated != PACKED:
         raise UnsupportedError(f"{how.where} is {stated}; what can be read is {PACKED}")
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
+    usual.begin(w)
     w.key("hidden_activation", w.config.text("hidden_act", default="silu"))
-    usual.head(w)
     for _ in w.layers(usual.layers(w)):
         for name, source in LAYER.items():
             if w.has(f"{source}.weight_scale"):

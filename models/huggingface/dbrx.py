@@ -22,15 +22,13 @@ def write(w: Writer) -> None:
     count, width = feed_forward.integer("moe_num_experts", least=1), feed_forward.integer("ffn_hidden_size", least=1)
     if feed_forward.number("moe_normalize_expert_weights", default=0.0) != 1:
         raise UnsupportedError(f"{feed_forward.where}: moe_normalize_expert_weights is not 1, as {w.arch} has it")
-    usual.sizes(w, "layer")
-    rope.write(w, usual.head_dim(w))
+    usual.begin(w, norm="layer", model=MODEL)
     w.key("attention.head_count_kv", attention.integer("kv_n_heads", default=1, least=1))
     w.key("attention.clamp_kqv", attention.number("clip_qkv", default=0.0))
     w.key("rope.freq_base", attention.number("rope_theta", default=rope.base(w.config)))
     w.key("feed_forward_length", width)
     w.key("expert_count", count)
     w.key("expert_used_count", feed_forward.integer("moe_top_k", default=1, least=1))
-    usual.head(w, MODEL)
     for _ in w.layers(usual.layers(w), "transformer.blocks"):
         w.copy(LAYER)
         for name, source in {"ffn_gate_exps": "w1", "ffn_up_exps": "v1", "ffn_down_exps": "w2"}.items():

@@ -1,6 +1,6 @@
 """dots.llm1: the usual names, experts with a bias for the choice, shared experts."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "dots1"
@@ -9,9 +9,7 @@ CLASSES = ("Dots1ForCausalLM",)
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
-    usual.head(w)
+    usual.begin(w)
     layers(w, usual.NORMS)
 
 

@@ -1,6 +1,6 @@
 """K-EXAONE: dots.llm1's names; three layers with a window to one without."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import dots1
 
@@ -11,9 +11,7 @@ PERIOD = 4
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
-    usual.head(w)
+    usual.begin(w)
     w.key("attention.sliding_window", w.config.integer("sliding_window"))
     w.key("attention.sliding_window_pattern", usual.windows(w, PERIOD))
     dots1.layers(w, usual.NORMS)

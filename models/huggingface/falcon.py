@@ -3,7 +3,7 @@
 import numpy as np
 
 from edgeinfer.errors import UnsupportedError
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "falcon"
@@ -22,11 +22,9 @@ def write(w: Writer) -> None:
         raise UnsupportedError(f"{w.config.where}: alibi or sequential attention, which {w.arch} has not")
     usual.expect_activation(w, "gelu")
     groups = kv_heads(w)
-    usual.sizes(w, "layer")
+    usual.begin(w, norm="layer", model=MODEL)
     w.key("attention.head_count_kv", groups)
     w.key("feed_forward_length", w.config.integer("ffn_hidden_size", default=4 * usual.dim(w)))
-    rope.write(w, usual.head_dim(w))
-    usual.head(w, MODEL)
     for _ in w.layers(usual.layers(w), "transformer.h"):
         for ending in ("weight", "bias"):
             source = f"self_attention.query_key_value.{ending}"

@@ -1,6 +1,6 @@
 """GLM 4.5 and 4.6: dots.llm1's names, the norm before the feed-forward by another in GGUF."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import dots1
 
@@ -11,7 +11,5 @@ NORMS = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w), 0.5)
-    usual.head(w)
+    usual.begin(w, share=0.5)
     dots1.layers(w, NORMS)

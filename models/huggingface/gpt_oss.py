@@ -1,6 +1,6 @@
 """GPT-OSS: rows of the experts' gate and up in turn, in MXFP4 or as numbers."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "gpt-oss"
@@ -16,11 +16,9 @@ LAYER = {
 
 
 def write(w: Writer) -> None:
-    usual.sizes(w)
+    usual.begin(w)
     w.key("expert_feed_forward_length", usual.ff_dim(w))
     w.key("attention.sliding_window", w.config.integer("sliding_window"))
-    rope.write(w, usual.head_dim(w))
-    usual.head(w)
     usual.expert_keys(w)
     for _ in w.layers(usual.layers(w)):
         w.copy(LAYER)

@@ -1,6 +1,6 @@
 """GPT-NeoX and Pythia: Q, K and V of one head after the other."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "gptneox"
@@ -16,10 +16,8 @@ LAYER = {
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast")
-    usual.sizes(w, "layer")
+    usual.begin(w, norm="layer", share=0.25, model=MODEL)
     w.key("use_parallel_residual", w.config.flag("use_parallel_residual", default=True))
-    rope.write(w, usual.head_dim(w), 0.25)
-    usual.head(w, MODEL)
     for _ in w.layers(usual.layers(w), "gpt_neox.layers"):
         for ending in ("weight", "bias"):
             if w.has(f"attention.query_key_value.{ending}"):

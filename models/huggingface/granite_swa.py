@@ -1,7 +1,7 @@
 """Granite with windows and attention sinks: Granite's names; experts in some."""
 
 from edgeinfer.errors import UnsupportedError
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import granite, granitemoe
 
@@ -11,15 +11,13 @@ CLASSES = ("GraniteSWAForCausalLM", "GraniteMoeSWAForCausalLM")
 
 def write(w: Writer) -> None:
     granite.scales(w)
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
+    usual.begin(w)
     w.key("attention.sliding_window", w.config.integer("sliding_window"))
     w.key("attention.sliding_window_pattern", usual.windows(w, 1))
     bases = w.config.numbers("layer_rope_theta", count=usual.layers(w)) if w.config.has("layer_rope_theta") else []
     if any(base != w.pairs[f"{ARCH}.rope.freq_base"] for base in bases):
         raise UnsupportedError(f"{w.config.where}: layer_rope_theta differs between layers, which {w.arch} has not")
     experts = granitemoe.expert_keys(w)
-    usual.head(w)
     for _ in w.layers(usual.layers(w)):
         usual.turn(w)
         w.copy(usual.LAYER)

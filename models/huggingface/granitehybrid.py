@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import granite, granitemoe, mamba2
 
@@ -12,10 +12,8 @@ CLASSES = ("GraniteMoeHybridForCausalLM",)
 
 def write(w: Writer) -> None:
     granite.scales(w)
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
+    usual.begin(w)
     w.key("rope.scaling.finetuned", w.config.get("position_embedding_type", default="nope") == "rope")
-    usual.head(w)
     experts = granitemoe.expert_keys(w)
     if not experts:
         w.key("feed_forward_length", w.config.integer("shared_intermediate_size"))

@@ -1,6 +1,6 @@
 """Granite 3 MoE: Granite's names; gate and up of all experts are in one tensor, and so are those of the shared one."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import granite
 
@@ -10,9 +10,7 @@ CLASSES = ("GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM")
 
 def write(w: Writer) -> None:
     granite.scales(w)
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
-    usual.head(w)
+    usual.begin(w)
     experts = expert_keys(w)
     for _ in w.layers(usual.layers(w)):
         usual.turn(w)

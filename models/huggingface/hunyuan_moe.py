@@ -2,7 +2,7 @@
 
 from edgeinfer.errors import FormatError
 from edgeinfer.formats.cursor import shown
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import hunyuan_dense
 
@@ -13,10 +13,8 @@ SHARED = {f"{name}_shexp": f"mlp.shared_mlp.{name[4:]}_proj" for name in usual.M
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
+    usual.begin(w)
     hunyuan_dense.raise_base(w)
-    usual.head(w)
     count = w.config.integer("num_experts", "num_local_experts")
     w.key("expert_count", count)
     w.key("expert_used_count", one(w, "moe_topk"))

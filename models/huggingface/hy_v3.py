@@ -1,6 +1,6 @@
 """Hunyuan 3: names of its own for what experts need; GGUF has the bias for the choice without an ending."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "hy_v3"
@@ -13,9 +13,7 @@ SPARSE = {
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
-    usual.head(w)
+    usual.begin(w)
     count = usual.expert_keys(w)
     w.key("expert_gating_func", 2)  # sigmoid
     w.key("expert_weights_norm", True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "lfm2"
@@ -25,10 +25,8 @@ LAYER = {
 
 
 def write(w: Writer) -> None:
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
+    usual.begin(w, model=MODEL)
     w.key("shortconv.l_cache", w.config.integer("conv_L_cache"))
-    usual.head(w, MODEL)
     kv_heads, widths = np.zeros(usual.layers(w), np.int32), set()
     for layer in w.layers(usual.layers(w)):
         w.copy(LAYER)

@@ -1,6 +1,6 @@
 """Llama, Mistral 7B, Mixtral and InternLM 3: GGUF's RoPE turns adjacent pairs, so the rows of Q and K are reordered."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "llama"
@@ -20,9 +20,7 @@ def write(w: Writer) -> None:
     count = w.config.integer("num_local_experts", default=0)
     usual.expect_activation(w, "silu")
     usual.lose_window(w)
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
-    usual.head(w)
+    usual.begin(w)
     if count:
         w.key("expert_count", count)
         w.key("expert_used_count", w.config.integer("num_experts_per_tok"))

@@ -1,7 +1,7 @@
 """Llama 4, text: the experts' matrices are transposed, gate and up in one; RoPE turns adjacent pairs as GGUF's does."""
 
 from edgeinfer.errors import UnsupportedError
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.llama4 import CHUNK, GROWTH, PERIOD
 
@@ -19,13 +19,11 @@ LAYER = {
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
     check(w)
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
+    usual.begin(w)
     usual.expert_keys(w)
     w.key("expert_feed_forward_length", w.config.integer("intermediate_size"))
     w.key("feed_forward_length", w.config.integer("intermediate_size_mlp"))
     w.key("interleave_moe_layer_step", w.config.integer("interleave_moe_layer_step", default=1))
-    usual.head(w)
     for _ in w.layers(usual.layers(w)):
         w.copy(LAYER)
         if w.has("feed_forward.router.weight"):

@@ -10,8 +10,7 @@ CLASSES = ("MellumForCausalLM",)
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
+    usual.begin(w)
     base = rope.base(w.config)
     if rope.local_base(w.config) != base:
         raise UnsupportedError(
@@ -20,7 +19,6 @@ def write(w: Writer) -> None:
     w.key("attention.sliding_window", w.config.integer("sliding_window", default=0))
     w.key("attention.sliding_window_pattern", usual.windows(w, 1))
     count = usual.expert_keys(w)
-    usual.head(w)
     for _ in w.layers(usual.layers(w)):
         w.copy({**usual.NORMS, **usual.ATTENTION})
         usual.sparse(w, count)

@@ -1,6 +1,6 @@
 """MiniMax M2: Mixtral's names of the experts, with a bias for the choice."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import llama
 
@@ -10,13 +10,11 @@ CLASSES = ("MiniMaxM2ForCausalLM",)
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
-    usual.sizes(w)
     head = usual.head_dim(w)
-    rope.write(w, head, w.config.integer("rotary_dim", default=head) / head)
+    usual.begin(w, share=w.config.integer("rotary_dim", default=head) / head)
     count = usual.expert_keys(w)
     w.key("expert_feed_forward_length", usual.ff_dim(w))
     w.key("expert_gating_func", 2)  # sigmoid
-    usual.head(w)
     for _ in w.layers(usual.layers(w)):
         w.copy({**usual.LAYER, "ffn_gate_inp": "block_sparse_moe.gate"})
         w.put("exp_probs_b.bias", w.take("block_sparse_moe.e_score_correction_bias"))

@@ -1,6 +1,6 @@
 """Qwen1.5-MoE and Qwen2-MoE: the usual names, experts and a shared expert behind a gate."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "qwen2moe"
@@ -10,9 +10,7 @@ CLASSES = ("Qwen2MoeForCausalLM",)
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
     usual.lose_window(w)
-    usual.sizes(w)
-    rope.write(w, usual.head_dim(w))
-    usual.head(w)
+    usual.begin(w)
     count = usual.expert_keys(w)
     for _ in w.layers(usual.layers(w)):
         w.copy({**usual.NORMS, **usual.ATTENTION})

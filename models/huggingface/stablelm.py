@@ -1,6 +1,6 @@
 """StableLM: the usual names; the norms of the heads of Q and K, where there are any, have weights of their own."""
 
-from edgeinfer.huggingface import rope, usual
+from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "stablelm"
@@ -9,10 +9,8 @@ CLASSES = ("StableLmForCausalLM",)
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
-    usual.sizes(w, "layer")
+    usual.begin(w, norm="layer", share=0.25)
     w.key("use_parallel_residual", w.config.flag("use_parallel_residual", default=False))
-    rope.write(w, usual.head_dim(w), 0.25)
-    usual.head(w)
     for _ in w.layers(usual.layers(w)):
         for name, count in (("q", usual.heads(w)), ("k", usual.kv_heads(w))):
             source = f"self_attn.{name}_layernorm.norms"
