@@ -4,11 +4,17 @@ Source: https://arxiv.org/abs/2401.06066.
 """
 
 from edgeinfer.plan import Builder, Value
+from edgeinfer.rope import Pairs
 
 
 def forward(b: Builder) -> Value:
+    return decode(b, "adjacent")
+
+
+def decode(b: Builder, pairs: Pairs) -> Value:
+    """Also of its kin, whose RoPE turns other pairs."""
     c = b.config
-    rope = b.model_rope("adjacent")
+    rope = b.model_rope(pairs)
     x = b.embed()
     for layer in b.layers():
         q, k, v = b.qkv(b.norm(x, "attn_norm"))

@@ -22,10 +22,20 @@ def forward(b: Builder) -> Value:
 
 def time_mix(b: Builder, h: Value) -> Value:
     dim, head = b.config.dim, b.keys.integer("wkv.head_size")
+    inputs = mixed(b, h)
+    r = b.linear(inputs["r"], "time_mix_receptance", dim)
+    k, v = b.linear(inputs["k"], "time_mix_key", dim), b.linear(inputs["v"], "time_mix_value", dim)
+    y = b.wkv(r, k, v, decay(b, inputs["w"]), "time_mix_first", dim // head)
+    y = b.layer_norm(y, "time_mix_ln", head, GROUP_EPS)
+    return b.linear(b.gated(b.linear(inputs["g"], "time_mix_gate", dim), y, "silu"), "time_mix_output", dim)
+
+
+def mixed(b: Builder, h: Value) -> dict[str, Value]:
+    """What each of MIXED is made of: the token, and as much of the one before it as the two together say."""
+    dim, extra = b.config.dim, b.keys.integer("time_mix_extra_dim")
     back = b.add(b.shift(h), b.scale(h, -1.0))  # from the token to the one before it
-    extra, decay = b.keys.integer("time_mix_extra_dim"), b.keys.integer("time_decay_extra_dim")
-    mixed = b.add(b.times(back, "time_mix_lerp_x.weight"), h)
-    low = b.activate(b.linear(mixed, "time_mix_w1", len(MIXED) * extra), "tanh")
+    both = b.add(b.times(back, "time_mix_lerp_x.weight"), h)
+    low = b.activate(b.linear(both, "time_mix_w1", len(MIXED) * extra), "tanh")
     steps = b.head_linear(low, "time_mix_w2", len(MIXED), dim)
     if b.has("time_mix_lerp_fused"):
         steps = b.plus(steps, "time_mix_lerp_fused.weight")
@@ -34,14 +44,14 @@ def time_mix(b: Builder, h: Value) -> Value:
         step = b.split(steps, i * dim, dim)
         step = step if b.has("time_mix_lerp_fused") else b.plus(step, f"time_mix_lerp_{name}.weight")
         inputs[name] = b.add(b.mul(step, back), h)
-    r = b.linear(inputs["r"], "time_mix_receptance", dim)
-    k, v = b.linear(inputs["k"], "time_mix_key", dim), b.linear(inputs["v"], "time_mix_value", dim)
-    w = b.activate(b.linear(inputs["w"], "time_mix_decay_w1", decay), "tanh")
-    w = b.activate(b.linear(w, "time_mix_decay_w2", dim, bias="time_mix_decay"), "exp")
-    w = b.activate(b.scale(w, -1.0), "exp")
-    y = b.wkv(r, k, v, w, "time_mix_first", dim // head)
-    y = b.layer_norm(y, "time_mix_ln", head, GROUP_EPS)
-    return b.linear(b.gated(b.linear(inputs["g"], "time_mix_gate", dim), y, "silu"), "time_mix_output", dim)
+    return inputs
+
+
+def decay(b: Builder, x: Value) -> Value:
+    """Of each column of the keys: exp(-exp(w))."""
+    w = b.activate(b.linear(x, "time_mix_decay_w1", b.keys.integer("time_decay_extra_dim")), "tanh")
+    w = b.activate(b.linear(w, "time_mix_decay_w2", b.config.dim, bias="time_mix_decay"), "exp")
+    return b.activate(b.scale(w, -1.0), "exp")
 
 
 def channel_mix(b: Builder, h: Value) -> Value:

@@ -164,6 +164,30 @@ DEEP_MLP = matrix("ffn_gate", FF, DEEP) | matrix("ffn_up", FF, DEEP) | matrix("f
 DEEP_ENDS = matrix("token_embd", tiny.VOCAB, DEEP) | vector("output_norm", DEEP) | matrix("output", tiny.VOCAB, DEEP)
 
 
+LINEAR_MIX: Shapes = {
+    **{f"time_mix_{name}.weight": (DEEP, DEEP) for name in ("receptance", "gate", "output")},
+    **{f"time_mix_{name}.weight": (DEEP // 2, DEEP) for name in ("key", "value")},
+    **{f"time_mix_{name}.bias": (DEEP // 2,) for name in ("key", "value")},
+    "time_mix_receptance.bias": (DEEP,),
+    "time_mix_w1.weight": (5 * RANK_7, DEEP), "time_mix_w2.weight": (5, DEEP, RANK_7),
+    "time_mix_lerp_x.weight": (1, 1, DEEP), "time_mix_lerp_fused.weight": (5, 1, 1, DEEP),
+    "time_mix_decay.weight": (DEEP,), "time_mix_decay_w1.weight": (RANK_7, DEEP),
+    "time_mix_decay_w2.weight": (DEEP, RANK_7),
+}  # fmt: skip
+FULL = {"attention.head_count": 2, "attention.head_count_kv": 2}  # heads as wide together as the rows
+FULL_ATTENTION = {f"attn_{name}.weight": (DIM, DIM) for name in ("q", "k", "v", "output")}
+FULL_FUSED = matrix("attn_qkv", 3 * DIM) | matrix("attn_output", DIM)
+VISUAL: Shapes = (
+    matrix("vis_attn_qkv", 3 * DIM) | matrix("vis_attn_output", DIM)
+    | matrix("vis_gate", FF) | matrix("vis_up", FF) | matrix("vis_down", DIM, FF)
+)  # fmt: skip
+TWO_SHARED = (
+    matrix("ffn_gate_shexp", 2 * EXPERT_FF) | matrix("ffn_up_shexp", 2 * EXPERT_FF)
+    | matrix("ffn_down_shexp", DIM, 2 * EXPERT_FF)
+)  # fmt: skip
+ROWS = embedding(tiny.VOCAB)
+
+
 CASES = {
     "scales": Case("llama", {}, ENDS | layers(LAYERS, NORMS, scaled(ATTENTION), scaled(MLP))),
     "scales-of-experts": Case(
@@ -187,10 +211,16 @@ CASES = {
         },
         ENDS | mixed(NORMS) | each(lambda layer: LOW_RANK | GATE if layer == 2 else WHOLE_KDA),
     ),  # fmt: skip
+    "cogvlm": Case("cogvlm", FULL, ENDS | layers(LAYERS, NORMS, FULL_FUSED, MLP, VISUAL)),
     "cohere2moe": Case(
         "cohere2moe",
         {**WEIGHED, **WINDOWED, "logit_scale": 0.5, "leading_dense_block_count": 1},
         ENDS | mixed(vector("attn_norm"), ATTENTION, sparse=SPARSE | SHARED),
+    ),
+    "deepseek2-ocr": Case(
+        "deepseek2-ocr",
+        {**MOE, **FULL, "expert_shared_count": 2, "leading_dense_block_count": 1},
+        ENDS | mixed(NORMS, FULL_ATTENTION, sparse=SPARSE | TWO_SHARED),
     ),
     "deepseek32": Case("deepseek32", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
     "glm-dsa": Case("glm-dsa", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
@@ -220,6 +250,11 @@ CASES = {
         },
         ENDS | mixed(NORMS, HEAD_NORMS, ATTENTION, GATE),
     ),  # fmt: skip
+    "maple": Case(
+        "maple",
+        {**MOE, **PATTERN, "swiglu_clamp_exp": [0.6, 0.7, 0.8, 7.0]},
+        ENDS | layers(LAYERS, NORMS, HEAD_NORMS, ATTENTION, SPARSE),
+    ),
     "mimo2": Case(
         "mimo2",
         {**MOE, **PATTERN, **YARN, "attention.value_scale": 0.7, "rope.dimension_count": 8},
@@ -244,6 +279,19 @@ CASES = {
         {**PATTERN, "logit_scale": 2.0, "final_logit_softcapping": 3.0},
         ENDS | layers(LAYERS, NORMS, HEAD_NORMS, ATTENTION, MLP, WIDE_GATE, GLIMMER_NORMS),
     ),
+    "rwkv6qwen2": Case(
+        "rwkv6qwen2",
+        {
+            "embedding_length": DEEP,
+            "attention.head_count": 0,
+            "attention.head_count_kv": 2,
+            "wkv.head_size": 32,
+            "time_mix_extra_dim": RANK_7,
+            "time_decay_extra_dim": RANK_7,
+            "token_shift_count": 1,
+        },
+        DEEP_ENDS | layers(LAYERS, vector("attn_norm", DEEP), vector("ffn_norm", DEEP), LINEAR_MIX, DEEP_MLP),
+    ),
     "spark2_5": Case("spark2_5", {**PATTERN, **YARN}, ENDS | layers(LAYERS, NORMS, ATTENTION, GATE, MLP), 5e-3),
     "talkie": Case(
         "talkie",
@@ -266,7 +314,6 @@ CASES = {
 }
 NARROW = {"attention.head_count": 2, "attention.head_count_kv": 1}
 NARROW_FUSED = matrix("attn_qkv", 64) | matrix("attn_output", DIM)
-ROWS = embedding(tiny.VOCAB)
 ENCODERS = {
     "eurobert": Case("eurobert", NARROW, ROWS | vector("output_norm") | layers(LAYERS, NORMS, GQA_QKV, MLP)),
     "llama-embed": Case(

@@ -1,0 +1,38 @@
+"""Maple: Qwen3-MoE with positions only in the layers with sliding windows; the experts' activations are limited.
+
+Source: llama.cpp's maple.
+"""
+
+import math
+
+from edgeinfer.errors import UnsupportedError
+from edgeinfer.plan import Builder, Value
+
+LEAST_LIMIT = 0.5  # where silu is beyond 0.28, as far below zero as it gets
+
+
+def forward(b: Builder) -> Value:
+    c = b.config
+    window, local = b.keys.integer("attention.sliding_window"), b.sliding()
+    limits, rope = b.keys.numbers("swiglu_clamp_exp", c.layers), b.model_rope("halves", local=True)
+    x = b.embed()
+    for layer in b.layers():
+        q, k, v = b.qkv(b.norm(x, "attn_norm"))
+        q, k = b.head_norm(q, "attn_q_norm"), b.head_norm(k, "attn_k_norm")
+        q, k = (b.rope(q, rope), b.rope(k, rope)) if local[layer] else (q, k)
+        h = b.attend(q, k, v, layer, window if local[layer] else 0)
+        x = b.add(x, b.linear(h, "attn_output", c.dim))
+        x = b.add(x, experts(b, b.norm(x, "ffn_norm"), limits[layer]))
+    return b.logits(x)
+
+
+def experts(b: Builder, h: Value, limit: float) -> Value:
+    """Of silu(gate) * up, the gate no larger than the limit and up no further than it from zero."""
+    if limit < LEAST_LIMIT:
+        raise UnsupportedError(f"maple.swiglu_clamp_exp holds {limit:g}, must be at least {LEAST_LIMIT}")
+    count, width, router = b.keys.integer("expert_count"), b.expert_width(), b.router(normalise=True)
+    choice = b.route(b.linear(h, "ffn_gate_inp", count), router)
+    gate, up = (b.expert_linear(h, choice, f"ffn_{name}_exps", count, width) for name in ("gate", "up"))
+    gate = b.clamp(b.activate(gate, "silu"), limit / (1 + math.exp(-limit)))  # silu grows there
+    y = b.expert_linear(b.mul(gate, b.clamp(up, limit)), choice, "ffn_down_exps", count, b.config.dim, each=True)
+    return b.mix(y, b.split(choice, router.used, router.used), router.used)
