@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Mapping
 
 from edgeinfer import config as model_config
@@ -66,7 +65,6 @@ def _trace(file: GgufFile, n_ctx: int | None, pooling: str | None) -> Plan:
     keys = model_config.keys_of(file)
     forward = models.find(keys.arch)
     config = model_config.read(file)
-    _check_layers(config, file.tensors)
     b = Builder(config, keys, config.context if n_ctx is None else n_ctx, pools=pooling is not None)
     try:
         out = forward(b)
@@ -111,10 +109,3 @@ def _without_classifier(b: Builder, out: Value) -> Value:
     if models.part(b.keys.arch, "rank"):
         b.ignore(*CLASSIFIER)
     return out
-
-
-def _check_layers(config: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
-    numbers = [int(m[1]) for m in (re.match(r"blk\.(\d{1,9})\.", name) for name in tensors) if m]
-    layers = 1 + max(numbers, default=-1)
-    if layers != config.layers:
-        raise FormatError(f"{config.arch}.block_count is {config.layers}, but the file has tensors of {layers} layers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,14 +47,22 @@ class Tracer:
 
         Layers past `count`, if given, are not part of the forward pass (they predict tokens further ahead).
         """
-        whole = self.config
-        count = whole.layers if count is None else count
-        for layer in range(count):
-            self._prefix, self.config = f"blk.{layer}.", whole.at(layer)
-            yield layer
-        self._prefix, self.config = "", whole
-        left = tuple(f"blk.{layer}." for layer in range(count, whole.layers))
+        stated = self.config.layers
+        numbers = [int(m[1]) for m in (re.match(r"blk\.(\d{1,9})\.", name) for name in self._tensors) if m]
+        held = 1 + max(numbers, default=-1)
+        if held != stated:
+            raise FormatError(f"{self.config.arch}.block_count is {stated}, but the file has tensors of {held} layers")
+        yield from self.blocks(range(stated if count is None else count))
+        left = tuple(f"blk.{layer}." for layer in range(stated if count is None else count, stated))
         self._known.update(name for name in self._tensors if name.startswith(left) and left)
+
+    def blocks(self, numbers: range) -> Iterator[int]:
+        """As `layers`, these only, in a model whose layers are not the file's blocks one by one."""
+        whole = self.config
+        for number in numbers:
+            self._prefix, self.config = f"blk.{number}.", whole.at(number)
+            yield number
+        self._prefix, self.config = "", whole
 
     def has(self, name: str, ending: str = "weight") -> bool:
         """Whether the file has a tensor `name`.weight."""

@@ -224,6 +224,11 @@ CASES = {
     ),
     "deepseek32": Case("deepseek32", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
     "glm-dsa": Case("glm-dsa", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
+    "hrm_text": Case(
+        "hrm_text",
+        {"block_count": 12, "hrm.layers_per_stack": 2, "hrm.h_cycles": 2, "hrm.l_cycles": 2, "embedding_scale": 3.0},
+        ROWS | matrix("output", tiny.VOCAB) | {"hrm.z_l_init": (DIM,)} | layers(LAYERS, ATTENTION, WIDE_GATE, MLP),
+    ),
     "hy_v3": Case("hy_v3", WEIGHED, ENDS | mixed(NORMS, HEAD_NORMS, ATTENTION, sparse=SPARSE | SHARED | BARE_BIAS)),
     "kimi-linear": Case(
         "kimi-linear",

@@ -34,6 +34,13 @@ def test_layers_past_the_count_are_left_out(builder):
     assert "blk.1" not in str(raised.value)
 
 
+def test_blocks_are_layers_of_the_file_by_number(builder):
+    b = builder()
+    assert [(block, b.has("attn_q")) for block in b.blocks(range(1, 2))] == [(1, True)]
+    with pytest.raises(UnsupportedError, match="no use for tensor .*and 17 more"):
+        b.finish()  # none of the others counts as left out
+
+
 def test_ignored_tensors_may_be_there(builder, tensors):
     b = builder(tensors(blk__0__spare__weight=(3,)))
     for layer in b.layers():
