@@ -60,7 +60,13 @@ class Experts(Nodes):
         self.emit(op, kernel, record.EXPERT_LINEAR, fields, reads, helpers, alone=False)
 
     def pick(self, op: Op) -> None:
-        fields = {"width": op.out.width, "y": self.floats(op.weights[0]), "y_stride": 0}
+        self.look_up(op, self.floats(op.weights[0]))
+
+    def group(self, op: Op) -> None:
+        self.look_up(op, self.address((np.arange(op.attrs["experts"]) // op.attrs["size"]).astype(np.float32)))
+
+    def look_up(self, op: Op, table: int) -> None:
+        fields = {"width": op.out.width, "y": table, "y_stride": 0}
         self.emit(op, "pick", record.ELEMENTWISE, fields, {"x": self.value(op, 0)})
 
     def mix(self, op: Op) -> None:

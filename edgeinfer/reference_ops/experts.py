@@ -59,9 +59,13 @@ def pick(op: Op, step: Step, choice: Array) -> Array:
     return step.weights[op.weights[0]][choice[:, : op.out.width].astype(np.int64)]
 
 
+def group(op: Op, step: Step, choice: Array) -> Array:
+    return choice[:, : op.out.width] // np.float32(op.attrs["size"])
+
+
 def mix(op: Op, step: Step, x: Array, w: Array) -> Array:
     sums = groups(w, op.attrs["parts"]) @ parts(x, op.attrs["parts"])
     return sums.reshape(len(x), op.out.width)
 
 
-OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (route, expert_linear, pick, mix)}
+OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (route, expert_linear, pick, group, mix)}

@@ -123,18 +123,23 @@ class Builder(Attention, Experts, Recurrence):
 
         The experts are gated where the file has ffn_gate_exps, or ffn_gate_up_exps that stacks gate and up.
         """
-        count, size = self.keys.integer("expert_count"), 2 * width
+        count = self.keys.integer("expert_count")
         choice = self.route(self.linear(h, "ffn_gate_inp", count) if scores is None else scores, router)
-        if self.has("ffn_gate_up_exps"):
-            both = self.expert_linear(h, choice, "ffn_gate_up_exps", count, size)
+        return self.chosen_experts(h, choice, act, width, count)
+
+    def chosen_experts(self, h: Value, choice: Value, act: str, width: int, count: int, ending: str = "_exps") -> Value:
+        """What the chosen ones of `count` experts make of `h`, summed by their weights."""
+        used, size = choice.width // 2, 2 * width
+        if self.has(f"ffn_gate_up{ending}"):
+            both = self.expert_linear(h, choice, f"ffn_gate_up{ending}", count, size)
             h = self.gated(self.split(both, 0, width, size), self.split(both, width, width, size), act)
-        elif self.has("ffn_gate_exps"):
-            gate = self.expert_linear(h, choice, "ffn_gate_exps", count, width)
-            h = self.gated(gate, self.expert_linear(h, choice, "ffn_up_exps", count, width), act)
+        elif self.has(f"ffn_gate{ending}"):
+            gate = self.expert_linear(h, choice, f"ffn_gate{ending}", count, width)
+            h = self.gated(gate, self.expert_linear(h, choice, f"ffn_up{ending}", count, width), act)
         else:
-            h = self.activate(self.expert_linear(h, choice, "ffn_up_exps", count, width), act)
-        h = self.expert_linear(h, choice, "ffn_down_exps", count, self.config.dim, each=True)
-        return self.mix(h, self.split(choice, router.used, router.used), router.used)
+            h = self.activate(self.expert_linear(h, choice, f"ffn_up{ending}", count, width), act)
+        h = self.expert_linear(h, choice, f"ffn_down{ending}", count, self.config.dim, each=True)
+        return self.mix(h, self.split(choice, used, used), used)
 
     def moe(self, h: Value, act: str, gate: str = "softmax", normalise: bool = False) -> Value:
         """The feed-forward of a layer: dense where it has no ffn_gate_inp, else experts by the model's router.

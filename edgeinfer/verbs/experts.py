@@ -58,6 +58,13 @@ class Experts(Rows):
         """The chosen experts' numbers from a vector with one for each; the tensor is given with its ending."""
         return self._emit("pick", choice.width // 2, (choice,), self._tensor(tensor, (experts,)))
 
+    def group(self, choice: Value, experts: int, size: int) -> Value:
+        """The choice with each number divided by `size`: that of the group of so many experts, in order, it is in."""
+        expect(experts % size == 0, f"group of {size} of {experts} experts")
+        used = choice.width // 2
+        numbers = self._emit("group", used, (choice,), experts=experts, size=size)
+        return self.join(numbers, self.split(choice, used, used))
+
     def mix(self, x: Value, w: Value, parts: int) -> Value:
         """Weighted sums of the `parts` equal parts of x.
 

@@ -174,6 +174,10 @@ LINEAR_MIX: Shapes = {
     "time_mix_decay.weight": (DEEP,), "time_mix_decay_w1.weight": (RANK_7, DEEP),
     "time_mix_decay_w2.weight": (DEEP, RANK_7),
 }  # fmt: skip
+SMALL: Shapes = {
+    "ffn_gate_chexps.weight": (EXPERTS // 2, 8, DIM), "ffn_up_chexps.weight": (EXPERTS // 2, 8, DIM),
+    "ffn_down_chexps.weight": (EXPERTS // 2, DIM, 8),
+}  # fmt: skip
 FULL = {"attention.head_count": 2, "attention.head_count_kv": 2}  # heads as wide together as the rows
 FULL_ATTENTION = {f"attn_{name}.weight": (DIM, DIM) for name in ("q", "k", "v", "output")}
 FULL_FUSED = matrix("attn_qkv", 3 * DIM) | matrix("attn_output", DIM)
@@ -224,6 +228,11 @@ CASES = {
     ),
     "deepseek32": Case("deepseek32", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
     "glm-dsa": Case("glm-dsa", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
+    "grovemoe": Case(
+        "grovemoe",
+        {**MOE, "experts_per_group": 2, "expert_chunk_feed_forward_length": 8, "expert_group_scale": 0.0},
+        ENDS | layers(LAYERS, NORMS, HEAD_NORMS, ATTENTION, SPARSE, SMALL),
+    ),
     "hrm_text": Case(
         "hrm_text",
         {"block_count": 12, "hrm.layers_per_stack": 2, "hrm.h_cycles": 2, "hrm.l_cycles": 2, "embedding_scale": 3.0},

@@ -63,6 +63,10 @@ def test_pick_takes_the_chosen_experts_numbers():
     assert run("pick", CHOICE, weights=[[10, 20, 30]], width=2) == [[30, 20], [10, 30]]
 
 
+def test_group_divides_the_chosen_experts_numbers():
+    assert run("group", [[5, 2, 0, 0.5, 0.25, 0.25]], width=3, experts=6, size=2) == [[2, 1, 0]]
+
+
 def test_mix_sums_parts_by_weight():
     assert run("mix", [[1, 2, 3, 4]], [[10, 1]], width=2, parts=2) == [[13, 24]]
     assert run("mix", [[1, 2, 3, 4]], [[10, 1, 0, 2]], width=4, parts=2) == [[13, 24, 6, 8]]

@@ -33,6 +33,14 @@ def test_widths_of_experts(builder, tensors):
         b.mix(x, choice, 3)
 
 
+def test_a_group_is_chosen_with_the_weight_of_its_expert(builder):
+    b = builder()
+    choice = b.route(b.split(b.embed(), 0, 8), Router(3))
+    assert b.group(choice, 8, 4).width == 6
+    with pytest.raises(FormatError, match="do not fit together: group of 3 of 8 experts"):
+        b.group(choice, 8, 3)
+
+
 def test_each_expert_s_scale_multiplies_what_it_gives(builder, tensors):
     scaled = tensors(
         up__weight=(8, 24, 64), up__scale=(8,), down__weight=(8, 64, 24), down__scale=(8,), down__bias=(8, 64)
