@@ -81,7 +81,7 @@ def linked(name: str, types: list[str]) -> tuple[cpu.Tier, dict[str, int]]:
         return tier, pack.load(names, tier, catalog.home() / "kernels")
     tier = dataclasses.replace(tier, cpu="x86-64-v4", features=("avx512vnni",), needs=cpu.AVX2 + cpu.AVX512)
     own = pack.Linked(tier)
-    own.link(building.build_here(sorted(names), tier))
+    own.link(dict(building.build_here(sorted(names), tier)))
     KEPT.append(own)
     return tier, own.addresses
 

@@ -81,8 +81,8 @@ def build_all(tier: Tier, folder: pathlib.Path) -> pathlib.Path:
         missing = [name for name in table() if not pack.kept(name)]
         if missing:
             with announced(len(missing), tier):
-                built = building.build(missing, tier)
-            pack.keep(built)
+                for name, code in building.build(missing, tier):
+                    pack.keep(name, code)
     except OSError as error:
         raise BackendError(f"kernels cannot be written to {pack.folder}: {error.strerror}") from error
     return pack.folder
@@ -104,18 +104,22 @@ class Pack:
         if missing:
             from edgeinfer.simd_kernels import building
 
+            fault: OSError | None = None
             with announced(len(missing), self.tier, " (first use on this machine)"):
-                built = building.build(missing, self.tier)
-            try:
-                self.keep(built)
-                self._remove_unused()
-            except OSError as error:
+                for name, code in building.build(missing, self.tier):
+                    found[name] = code
+                    try:
+                        if not fault:
+                            self.keep(name, code)
+                    except OSError as error:
+                        fault = error
+            if fault:
                 warnings.warn(
-                    f"compiled kernels cannot be kept in {self.folder} ({error.strerror}); they are built anew at "
+                    f"compiled kernels cannot be kept in {self.folder} ({fault.strerror}); they are built anew at "
                     "every start (EDGEINFER_HOME names another folder)",
                     stacklevel=2,
                 )
-            found.update(built)
+            self._remove_unused()
         return found
 
     def kept(self, name: str) -> bytes:
@@ -126,17 +130,16 @@ class Pack:
         """The code that came with the package, or nothing."""
         return read_whole(SHIPPED / self.folder.name / f"{name}.o")
 
-    def keep(self, built: dict[str, bytes]) -> None:
-        """Write object code, by name.  OSError where that fails."""
+    def keep(self, name: str, code: bytes) -> None:
+        """Write the object code of a kernel.  OSError where that fails."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name, code in built.items():
-            write_whole(self.folder / f"{name}.o", code + hashlib.sha256(code).digest())
+        write_whole(self.folder / f"{name}.o", code + hashlib.sha256(code).digest())
 
     def _remove_unused(self) -> None:
         """Delete packs of this tier that were not used for long.  Should a process use one just then, it builds anew
         what it misses."""
-        for other in self.folder.parent.glob(f"{self.tier.name}-" + "[0-9a-f]" * 16):
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            for other in self.folder.parent.glob(f"{self.tier.name}-" + "[0-9a-f]" * 16):
                 if other != self.folder and time.time() - other.stat().st_mtime > UNUSED:
                     shutil.rmtree(other)
 
@@ -158,7 +161,7 @@ def write_whole(path: pathlib.Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(partial, path)
-    except OSError:
+    except BaseException:
         os.unlink(partial)
         raise
 

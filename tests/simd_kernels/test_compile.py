@@ -54,7 +54,7 @@ def object_codes(names, tier, kernel_folder):
     """By name; from the session's folder where the tier runs here."""
     if tier in harness.TIERS:
         return pack.Pack(tier, kernel_folder).objects(names)
-    return building.build(names, tier)
+    return dict(building.build(names, tier))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="object files are not ELF here")
@@ -174,7 +174,7 @@ def test_a_broken_module_is_refused():
 def test_the_same_source_gives_the_same_code(tmp_path):
     script = (
         "import sys; from edgeinfer.simd_kernels import building, cpu;"
-        "sys.stdout.buffer.write(building.build(['gated.silu'], cpu.TIERS[-1])['gated.silu'])"
+        "sys.stdout.buffer.write(dict(building.build(['gated.silu'], cpu.TIERS[-1]))['gated.silu'])"
     )
     command = [sys.executable, "-c", script]
     runs = [subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout for _ in range(2)]

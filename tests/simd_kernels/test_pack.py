@@ -71,16 +71,18 @@ def test_only_what_is_missing_is_built(tmp_path):
 @pytest.fixture(scope="module")
 def built():
     """Object code of one small kernel."""
-    return building.build(["add"], PORTABLE)["add"]
+    return dict(building.build(["add"], PORTABLE))["add"]
 
 
 @pytest.fixture
 def kept(tmp_path, built, monkeypatch):
     """A pack that holds it; building is noted in `.built` and gives the same code."""
     it = pack.Pack(PORTABLE, tmp_path)
-    it.keep({"add": built})
+    it.keep("add", built)
     it.built = []
-    monkeypatch.setattr(building, "build", lambda names, tier: it.built.append(names) or dict.fromkeys(names, built))
+    monkeypatch.setattr(
+        building, "build", lambda names, tier: it.built.append(names) or [(name, built) for name in names]
+    )
     return it
 
 
@@ -138,6 +140,27 @@ def test_processes_that_start_together_all_succeed(tmp_path):
     assert all(report["found"] == NAMES and not report["warnings"] for report in reports)
     assert files(tmp_path) == ["add.o", "outputs.o"]
     assert finish(start(tmp_path / "new"))[1] == ""
+
+
+def test_what_was_built_before_an_interrupt_stays(kept, built, monkeypatch):
+    def build(names, tier):
+        yield from ((name, built) for name in names[:2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(building, "build", build)
+    with pytest.raises(KeyboardInterrupt):
+        kept.objects(["more", "most", "never"])
+    assert files(kept.folder) == ["add.o", "more.o", "most.o"]
+
+
+def test_an_interrupt_while_a_file_is_written_leaves_nothing_behind(kept, built, monkeypatch):
+    def interrupted(*paths):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kept.keep("more", built)
+    assert files(kept.folder) == ["add.o"]
 
 
 def test_another_source_is_another_folder(tmp_path, monkeypatch):
