@@ -18,6 +18,21 @@ CASES: Cases = {
             "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2},
         },
     ),
+    "cohere2_moe": (
+        "Cohere2MoeForCausalLM",
+        {
+            **FEW,
+            **WINDOW,
+            "head_dim": 16,
+            "num_hidden_layers": 6,
+            "first_k_dense_replace": 1,
+            "prefix_dense_intermediate_size": 40,
+            "rms_norm_eps": 1e-5,
+            "num_shared_experts": 2,
+            "expert_selection_fn": "sigmoid",
+        },
+    ),
+    "cohere2_moe-softmax": ("Cohere2MoeForCausalLM", {**FEW, **WINDOW, "num_hidden_layers": 4}),
     "mellum": (
         "MellumForCausalLM",
         {

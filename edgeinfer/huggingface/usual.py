@@ -177,6 +177,14 @@ def expert_keys(w: Writer) -> int:
     return count
 
 
+def dense_layers(w: Writer) -> int:
+    """How many layers come before the first that has experts."""
+    kinds = w.config.get("mlp_layer_types", default=[])
+    if isinstance(kinds, list) and "sparse" in kinds:
+        return kinds.index("sparse")
+    return w.config.integer("first_k_dense_replace", default=0)
+
+
 def sparse(w: Writer, count: int, block: str = "mlp", shared: str = "shared_experts") -> None:
     """The router, the experts and the shared expert of a layer that has them, or its dense feed-forward."""
     if not w.has(f"{block}.gate.weight"):

@@ -62,7 +62,7 @@ def router(w: Writer) -> None:
     """V3's goes by a sigmoid; V2's by a softmax, and where it looks at some groups of experts, by the best of each."""
     is_v3 = not w.config.has("topk_method") or w.config.text("topk_method") == "noaux_tc"
     w.key("expert_gating_func", 2 if is_v3 else 1)
-    w.key("leading_dense_block_count", w.config.integer("first_k_dense_replace", default=0))
+    w.key("leading_dense_block_count", usual.dense_layers(w))
     if is_v3:
         w.key("expert_group_count", w.config.integer("n_group", default=1))
         w.key("expert_group_used_count", w.config.integer("topk_group", default=1))
