@@ -9,6 +9,10 @@ MLA = {
     **{"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "n_shared_experts": 2},
     **{"first_k_dense_replace": 1, "num_key_value_heads": 4},
 }
+INDEXED = {
+    **{"index_n_heads": 2, "index_head_dim": 16, "index_topk": 64},  # as many as there are: all, as here
+    **{"n_group": 2, "topk_group": 1, "num_hidden_layers": 3},
+}
 MSCALE = {"mscale": 0.7, "mscale_all_dim": 0.7}
 GROWING = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
 
@@ -21,6 +25,9 @@ CASES: Cases = {
         "DeepseekV3ForCausalLM",
         {**MLA, "n_group": 2, "topk_group": 1, "rope_parameters": {**YARN, **MSCALE}},
     ),
+    "deepseek_v32": ("DeepseekV32ForCausalLM", {**MLA, **INDEXED}),
+    "deepseek_v32-yarn": ("DeepseekV32ForCausalLM", {**MLA, **INDEXED, "rope_parameters": {**YARN, **MSCALE}}),
+    "glm_moe_dsa": ("GlmMoeDsaForCausalLM", {**MLA, **INDEXED, "num_hidden_layers": 4, "index_topk_freq": 2}),
     "glm4_moe_lite": ("Glm4MoeLiteForCausalLM", {**MLA, "num_hidden_layers": 3, "routed_scaling_factor": 1.8}),
     "minicpm3": ("MiniCPM3ForCausalLM", {**MLA, "hidden_size": 32}),
 }
