@@ -33,6 +33,27 @@ CASES: Cases = {
         },
     ),
     "cohere2_moe-softmax": ("Cohere2MoeForCausalLM", {**FEW, **WINDOW, "num_hidden_layers": 4}),
+    "laguna": (
+        "LagunaForCausalLM",
+        {
+            **EXPERTS,
+            **WINDOW,
+            "shared_expert_intermediate_size": 40,
+            "moe_routed_scaling_factor": 1.7,
+            "head_dim": 16,
+            "num_hidden_layers": 4,
+            "num_attention_heads_per_layer": [4, 2, 6, 4],
+            "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+            "rope_parameters": {
+                "full_attention": {**YARN, "partial_rotary_factor": 0.5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.75},
+            },
+        },
+    ),
+    "laguna-columns": (
+        "LagunaForCausalLM",
+        {**EXPERTS, "shared_expert_intermediate_size": 24, "gating": "per-element"},
+    ),
     "mellum": (
         "MellumForCausalLM",
         {

@@ -38,6 +38,16 @@ def local_base(config: Config) -> float:
     return config.number("rope_local_base_freq", default=nested)
 
 
+def write_local(w: Writer, head_dim: int) -> None:
+    """The keys of layers with a window that have a base and a share of their own.  UnsupportedError where these layers
+    scale RoPE, too."""
+    found = w.config.part("rope_parameters").part("sliding_attention")
+    if (kind := found.text("rope_type", default="default")) != "default":
+        raise UnsupportedError(f"{found.where}: rope_type is {kind!r}; layers with a window have none in GGUF")
+    w.key("rope.freq_base_swa", local_base(w.config))
+    w.key("rope.dimension_count_swa", int(head_dim * found.number(*_SHARES, default=1.0)))
+
+
 def base(config: Config) -> float:
     """Of all layers, or of those without a window."""
     return parameters(config).number(*_BASES, default=10_000.0)

@@ -192,9 +192,9 @@ def sparse(w: Writer, count: int, block: str = "mlp", shared: str = "shared_expe
         return
     w.copy({"ffn_gate_inp": f"{block}.gate", "ffn_gate_inp_shexp": f"{block}.shared_expert_gate"})
     w.copy({f"{name}_shexp": f"{block}.{shared}.{name[4:]}_proj" for name in MLP})
-    for bias in (f"{block}.gate.e_score_correction_bias", f"{block}.e_score_correction_bias"):
-        if w.has(bias):
-            w.put("exp_probs_b.bias", w.take(bias).reshape(-1))
+    for place in (f"{block}.gate", f"{block}.experts", block):
+        if w.has(f"{place}.e_score_correction_bias"):
+            w.put("exp_probs_b.bias", w.take(f"{place}.e_score_correction_bias").reshape(-1))
     if w.has(f"{block}.experts.gate_up_proj"):
         stacked(w, f"{block}.experts")
         return
