@@ -122,8 +122,8 @@ def shaped(rows: np.ndarray, dimensions: int | None, normalize: bool) -> np.ndar
             raise RequestError(f"dimensions is {dimensions}; must be 1 to {width}")
         rows = rows[:, :dimensions].copy()
     if normalize:
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows = rows / np.where(lengths > 0, lengths, 1)
+        lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)  # a square may be beyond float32
+        rows = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     return rows
 
 

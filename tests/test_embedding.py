@@ -218,3 +218,10 @@ def test_steps_are_packed_shortest_first_and_to_the_brim():
 
 def test_a_zero_vector_stays_zero():
     assert embedding.shaped(np.zeros((1, 4), np.float32), None, True).tolist() == [[0, 0, 0, 0]]
+
+
+def test_vectors_whose_squares_no_float32_holds_are_normalised():
+    rows = np.array([[3e25, 4e25], [3e-25, 4e-25]], np.float32)
+    with np.errstate(all="raise"):
+        found = embedding.shaped(rows, None, True)
+    assert found.dtype == np.float32 and np.allclose(found, [[0.6, 0.8]] * 2, atol=1e-6)
