@@ -131,6 +131,21 @@ CASES: Cases = {
             "interleave_moe_layer_step": 2,
         },
     ),
+    "mimo_v2_flash": (
+        "MiMoV2FlashForCausalLM",
+        {
+            **ROUTED,
+            **WINDOW,
+            "n_shared_experts": None,
+            "first_k_dense_replace": None,
+            "head_dim": 24,
+            "v_head_dim": 12,
+            "num_key_value_heads": 1,
+            "num_hidden_layers": 7,
+            "n_group": 2,
+            "routed_scaling_factor": 1.7,
+        },
+    ),
     "minimax_m2": (
         "MiniMaxM2ForCausalLM",
         {

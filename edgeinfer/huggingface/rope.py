@@ -33,19 +33,19 @@ def parameters(config: Config) -> Config:
 
 
 def local_base(config: Config) -> float:
-    """The base of Gemma's layers with a window."""
+    """Of layers with a window."""
     nested = config.part("rope_parameters").part("sliding_attention").number("rope_theta", default=10_000.0)
-    return config.number("rope_local_base_freq", default=nested)
+    return config.number("rope_local_base_freq", "swa_rope_theta", default=nested)
 
 
-def write_local(w: Writer, head_dim: int) -> None:
+def write_local(w: Writer, head_dim: int, default_share: float = 1.0) -> None:
     """The keys of layers with a window that have a base and a share of their own.  UnsupportedError where these layers
     scale RoPE, too."""
     found = w.config.part("rope_parameters").part("sliding_attention")
     if (kind := found.text("rope_type", default="default")) != "default":
         raise UnsupportedError(f"{found.where}: rope_type is {kind!r}; layers with a window have none in GGUF")
     w.key("rope.freq_base_swa", local_base(w.config))
-    w.key("rope.dimension_count_swa", int(head_dim * found.number(*_SHARES, default=1.0)))
+    w.key("rope.dimension_count_swa", int(head_dim * found.number(*_SHARES, default=default_share)))
 
 
 def base(config: Config) -> float:

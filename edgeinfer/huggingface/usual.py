@@ -40,7 +40,7 @@ _HEADS = ("num_attention_heads", "n_head", "n_heads")
 _FF_DIM = ("intermediate_size", "n_inner", "ffn_hidden_size", "hidden_dim")
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
 _LAYER_EPS = ("layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
-_RMS_EPS = ("rms_norm_eps", "norm_eps", "layer_norm_epsilon")
+_RMS_EPS = ("rms_norm_eps", "norm_eps", "layer_norm_epsilon", "layernorm_epsilon")
 
 
 def sizes(w: Writer, norm: str = "rms") -> None:

@@ -124,3 +124,21 @@ def test_older_nomic_has_other_names_for_its_numbers(tmp_path):
     with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
         found = llm.embed([golden.IDS], "cls", normalize=False)[0]
     assert np.abs(found - rows[0]).max() < 1e-3 * rows.std()
+
+
+def test_mimo_s_own_folders_have_other_names_for_its_windows(tmp_path):
+    config, shapes, expected = golden.load("mimo_v2_flash")
+    bases = config.pop("rope_parameters")
+    config["rope_theta"], config["swa_rope_theta"] = (
+        bases[f"{kind}_attention"]["rope_theta"] for kind in ("full", "sliding")
+    )
+    config["partial_rotary_factor"] = bases["full_attention"]["partial_rotary_factor"]
+    config["hybrid_layer_pattern"] = [int(kind == "sliding_attention") for kind in config.pop("layer_types")]
+    config["swa_num_key_value_heads"] = 2 * config["num_key_value_heads"]
+    config["sliding_window_size"] = config.pop("sliding_window") - 1
+    config["sliding_window"] = config["sliding_window_size"]  # which here is without the token itself
+    config["layernorm_epsilon"] = config.pop("rms_norm_eps")
+    del config["mlp_layer_types"]
+    golden.write_folder(tmp_path, config, {**shapes, "model.mtp.layers.0.input_layernorm.weight": (32,)})
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
