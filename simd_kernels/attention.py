@@ -20,7 +20,19 @@ from edgeinfer.simd_kernels.arithmetic import tanh
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.instructions import ROUND
 from edgeinfer.simd_kernels.kv import padded
-from edgeinfer.simd_kernels.layout import BAND, BLOCK, CHUNK, FEW_QUERIES, PANEL, QUERIES, ROW, SPLIT, VECTORS
+from edgeinfer.simd_kernels.layout import (
+    BAND,
+    BIASES,
+    BLOCK,
+    CHUNK,
+    FEW_QUERIES,
+    PANEL,
+    QUERIES,
+    REACH,
+    ROW,
+    SPLIT,
+    VECTORS,
+)
 from edgeinfer.simd_kernels.products import LOG2E, Ahead, Codes, Floats, Lines, Panel, asking, product
 from edgeinfer.simd_kernels.record import ATTEND, STEP
 from edgeinfer.simd_kernels.rows import WIDE, get, put, sweep
@@ -128,7 +140,8 @@ class Band:
         self.totals = self.q + BAND * ROW  # notes of all chunks so far
         self.notes = self.totals + BAND * ROW  # of one chunk
         self.scores = self.notes + BAND * ROW  # f32[CHUNK], then weights
-        self.rows = self.scores + BAND * ROW  # 64 bytes each: last and first position seen, its own, slope f32
+        # 64 bytes each: last and first position seen, its own, slope f32 or where the bias of its own position lies
+        self.rows = self.scores + BAND * ROW
         self.products = Codes(e, r) if attend.kv_type == "q8_0" else Floats(e, r, attend.kv_type)
 
     def run(self, chunk: Value, end: Value, parts: Value) -> None:
@@ -208,6 +221,9 @@ class Band:
         if "slopes" in self.attend.extras:
             e.store(position, state + 16)
             e.store(e.load(r.slopes + head * 4, F32) * LOG2E, state + 24)
+        if "biases" in self.attend.extras:
+            e.store(position, state + 16)
+            e.store(r.slopes + head * (4 * BIASES) + 4 * (REACH + BLOCK), state + 24)
         sinks = "sinks" in self.attend.extras  # a sink is a key whose score is given and whose value is zero
         total = self.totals + i * ROW
         with e.loop(64, self.note_bytes, 64) as at:
@@ -305,6 +321,14 @@ class Band:
         if "slopes" in extras:
             slope, own = e.splat(e.load(state + 24, F32), 16), e.field(state, 2)
             change(begin, end, lambda score, key: score - slope * e.size(e.to_float(within(own, key) - numbers)))
+        if "biases" in extras:
+            own, same = e.field(state, 2), e.field(state, 3)
+
+            def biased(score: Value, key: Value) -> Value:
+                ahead = e.least(e.maximum(key - own, e.const(I64, -REACH - BLOCK)), REACH + 1)
+                return score + e.load(same + ahead * 4, WIDE)
+
+            change(begin, end, biased)
         hidden = float("-inf")
         change(begin, earliest, lambda score, key: e.select(numbers >= within(earliest, key), score, hidden))
         change((last + 1) & -BLOCK, end, lambda score, key: e.select(numbers <= within(last, key), score, hidden))

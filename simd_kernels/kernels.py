@@ -79,7 +79,7 @@ def table() -> dict[str, tuple[int, Body]]:
         **{
             attend_name(name, extras): attention.Attend(name, extras).body
             for name in KV_BYTES
-            for extras in subsets(ATTENTION_EXTRAS)
+            for extras in (*subsets(ATTENTION_EXTRAS), ("biases",))
         },
     }
     types = {**QUANTS, **FLOATS}

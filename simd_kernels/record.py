@@ -125,7 +125,8 @@ CACHE = (
 )
 STORE = operation("k", "k_stride", "v", "v_stride", *CACHE)
 # ahead: positions after its own that a row sees, as far as the step goes; slopes, sinks: f32[heads]; chunk: positions
-# see back to its last multiple only, 0 for all; cap_f32: of the scores.
+# see back to its last multiple only, 0 for all; cap_f32: of the scores.  With biases these stand where slopes would:
+# f32[heads][BIASES], in units of log(2), of keys from behind to ahead.
 ATTEND = operation(
     *("q", "q_stride", "out", "out_stride"),
     *CACHE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from edgeinfer.errors import UnsupportedError
@@ -52,7 +54,9 @@ class Attention(Nodes):
             self.nodes.append(
                 Node(f"store.{kv}", record.STORE, dict(fields), reads, {"": pool}, self.rows, True, dict(helpers))
             )
-        extras = {"cap": a["cap"], "slopes": a["slopes"], "sinks": op.weights, "chunk": a["chunk"]}
+        biased = bool(a["buckets"])
+        extras = {"cap": a["cap"], "slopes": a["slopes"], "chunk": a["chunk"], "biases": biased}
+        extras["sinks"] = bool(op.weights) and not biased
         fields.update(
             group=a["heads"] // a["kv_heads"],
             window=a["window"],
@@ -61,13 +65,19 @@ class Attention(Nodes):
             scale_f32=a["scale"],
             cap_f32=a["cap"],
         )
-        fields["slopes"] = self.address(np.array(a["slopes"], np.float32)) if a["slopes"] else 0
-        fields["sinks"] = self.floats(op.weights[0]) if op.weights else 0
+        fields["slopes"] = self.biases(op) if biased else self.address(np.array(a["slopes"], np.float32))
+        fields["sinks"] = self.floats(op.weights[0]) if extras["sinks"] else 0
         name = layout.attend_name(kv, [extra for extra, given in extras.items() if given])
         q = self.rotated(op, 0, a["key_dim"])
         self.emit(op, name, record.ATTEND, fields, {"q": q, "": pool}, helpers, alone=False)
         out = self.values[op.out.id]
         self.rotate(out, out, op.out.width, a["value_dim"])
+
+    def biases(self, op: Op) -> int:
+        buckets = op.attrs["buckets"][::-1]  # from here on from behind to ahead
+        wide = np.pad(buckets, (layout.BIASES - len(buckets)) // 2, mode="edge")
+        by_distance = self.plan.tensors[op.weights[0]].float32()[wide].T
+        return self.address(np.ascontiguousarray(by_distance / np.float32(math.log(2))))
 
     def rotated(self, op: Op, index: int, head_dim: int) -> Buffer:
         """An input, its heads rotated where the cache holds codes; in its own place where nothing else reads it."""

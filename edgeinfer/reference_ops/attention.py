@@ -35,17 +35,18 @@ def temper(op: Op, step: Step, x: Array) -> Array:
 
 def attend(op: Op, step: Step, q: Array, *kv: Array) -> Array:
     """Each chunk by itself, over what its sequence holds and the chunk."""
-    sinks = step.weights[op.weights[0]] if op.weights else None
+    given = step.weights[op.weights[0]] if op.weights else None
+    sinks, biases = (None, given) if op.attrs["buckets"] else (given, None)
     name = f"attend {op.attrs['layer']}"
 
     def one(held: Held, q: Array, *kv: Array) -> Array:
         keys, values = held.append(name, *kv) if kv else held.rows[name]
-        return attend_one(op, q, keys, values, sinks)
+        return attend_one(op, q, keys, values, sinks, biases)
 
     return step.each(one, q, *(parts(x, op.attrs["kv_heads"]) for x in kv))
 
 
-def attend_one(op: Op, q: Array, keys: Array, values: Array, sinks: Array | None) -> Array:
+def attend_one(op: Op, q: Array, keys: Array, values: Array, sinks: Array | None, biases: Array | None = None) -> Array:
     """softmax(q . keys * scale) . values, where q is that of the last positions.
 
     q f32[tokens, heads * key_dim], keys and values f32[positions, kv_heads, dim] -> f32[tokens, heads * value_dim].
@@ -59,12 +60,22 @@ def attend_one(op: Op, q: Array, keys: Array, values: Array, sinks: Array | None
     behind = positions[-q.shape[1] :, None] - positions  # how far each key lies behind each query
     if op.attrs["slopes"]:
         scores = scores - np.array(op.attrs["slopes"], np.float32)[:, None, None] * np.abs(behind).astype(np.float32)
+    if biases is not None:
+        scores = scores + biases[bucket(op, behind)].transpose(2, 0, 1)
     scores[:, ~visible(op, behind, positions)] = -np.inf
     most = scores.max(axis=-1, keepdims=True)
     most = most if sinks is None else np.maximum(most, sinks[:, None, None])
     weights: Array = np.exp(scores - most)
     weights /= weights.sum(axis=-1, keepdims=True) + (0 if sinks is None else np.exp(sinks[:, None, None] - most))
     return (weights @ values).transpose(1, 0, 2).reshape(q.shape[1], -1)
+
+
+def bucket(op: Op, behind: np.ndarray) -> np.ndarray:
+    """i64[tokens, positions]: which row of the biases a query and a key have."""
+    numbers = np.array(op.attrs["buckets"])
+    reach = len(numbers) // 2
+    found: np.ndarray = numbers[np.clip(behind, -reach, reach) + reach]
+    return found
 
 
 def visible(op: Op, behind: np.ndarray, positions: np.ndarray) -> np.ndarray:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import numpy as np
+
 from edgeinfer.op import Value
 from edgeinfer.rope import Rope
 from edgeinfer.verbs.tracer import Tracer, expect
@@ -18,9 +20,15 @@ class Scores:
     max_bias: float = 0.0  # ALiBi: of the head with the steepest slope; 0: no ALiBi
     sinks: str | None = None  # tensor with one score for each head that stands for a key of value zero
     chunk: int = 0  # position i sees only positions from the last multiple of this on; 0: all
+    biases: str | None = (
+        None  # tensor, buckets x heads, of what is added to the scores of keys by how far behind they are
+    )
     causal: bool = True  # position i sees no j > i; without it those that follow within the step, a whole text
 
 
+BUCKETS = "attention.relative_buckets_count"
+MAX_BUCKETS = 256
+REACH = 128  # distance from which on all keys are in the last bucket
 PLAIN = Scores()
 BOTH_WAYS = Scores(causal=False)
 
@@ -67,12 +75,12 @@ class Attention(Tracer):
             fits = kv_heads > 0 and (heads % kv_heads, k.width % key_dim, v.width % kv_heads) == (0, 0, 0)
             expect(fits, f"attend over {q.width}, {k.width}, {v.width} with {heads} heads")
             value_dim = v.width // kv_heads
-        sinks = () if scores.sinks is None else self._weight(scores.sinks, heads)
+        buckets = self.keys.integer(BUCKETS, least=4, most=MAX_BUCKETS) if scores.biases else 0
         return self._emit(
             "attend",
             heads * value_dim,
             ins,
-            sinks,
+            self._per_head(scores, heads, buckets),
             layer=layer,
             window=window,
             heads=heads,
@@ -82,9 +90,17 @@ class Attention(Tracer):
             scale=key_dim**-0.5 if scale is None else scale,
             cap=scores.cap,
             slopes=alibi_slopes(heads, scores.max_bias),
+            buckets=t5_buckets(buckets) if buckets else (),
             chunk=scores.chunk,
             causal=scores.causal and self.keys.flag("attention.causal", True),
         )
+
+    def _per_head(self, scores: Scores, heads: int, buckets: int) -> tuple[str, ...]:
+        """The tensor of sinks or of biases; a layer without biases of its own has those of the one before."""
+        earlier = [op.weights for op in self.ops if op.kind == "attend" and op.attrs["buckets"]]
+        if scores.biases is None:
+            return () if scores.sinks is None else self._weight(scores.sinks, heads)
+        return earlier[-1] if earlier and not self.has(scores.biases) else self._weight(scores.biases, buckets, heads)
 
 
 def alibi_slopes(heads: int, max_bias: float) -> tuple[float, ...]:
@@ -96,3 +112,15 @@ def alibi_slopes(heads: int, max_bias: float) -> tuple[float, ...]:
     coarse = [2 ** (-max_bias * (i + 1) / whole) for i in range(whole)]
     fine = [2 ** (-max_bias * (2 * i + 1) / (2 * whole)) for i in range(heads - whole)]
     return tuple(coarse + fine)
+
+
+def t5_buckets(count: int) -> tuple[int, ...]:
+    """The bucket of keys that lie -REACH .. REACH positions behind, https://arxiv.org/abs/1910.10683: the first half
+    is for those behind, the other for those ahead; of each the first half for one distance each, in the other
+    distances grow as powers.  In float32, as its authors have it."""
+    half, exact = count // 2, count // 4
+    distances = np.arange(REACH + 1, dtype=np.float32)
+    powers = np.log(np.maximum(distances, exact) / np.float32(exact)) / np.float32(math.log(REACH / exact))
+    far = np.minimum(exact + (powers * np.float32(half - exact)).astype(np.int64), half - 1)
+    buckets = np.where(distances < exact, distances.astype(np.int64), far).tolist()
+    return (*(half + bucket for bucket in buckets[:0:-1]), *buckets)

@@ -56,11 +56,12 @@ class Tracer:
         left = tuple(f"blk.{layer}." for layer in range(stated if count is None else count, stated))
         self._known.update(name for name in self._tensors if name.startswith(left) and left)
 
-    def blocks(self, numbers: range) -> Iterator[int]:
-        """As `layers`, these only, in a model whose layers are not the file's blocks one by one."""
+    def blocks(self, numbers: range, stem: str = "blk") -> Iterator[int]:
+        """As `layers`, these only, in a model whose layers are not the file's blocks one by one, or are named
+        `stem`.N."""
         whole = self.config
         for number in numbers:
-            self._prefix, self.config = f"blk.{number}.", whole.at(number)
+            self._prefix, self.config = f"{stem}.{number}.", whole.at(number)
             yield number
         self._prefix, self.config = "", whole
 

@@ -328,6 +328,14 @@ CASES = {
 }
 NARROW = {"attention.head_count": 2, "attention.head_count_kv": 1}
 NARROW_FUSED = matrix("attn_qkv", 64) | matrix("attn_output", DIM)
+T5 = {"attention.head_count_kv": HEADS, "attention.relative_buckets_count": 32, "attention.causal": False}
+T5_LAYERS: Shapes = (
+    ROWS | vector("enc.output_norm") | {"enc.blk.0.attn_rel_b.weight": (32, HEADS)}
+    | {f"enc.{name}": shape for name, shape in layers(
+        LAYERS, NORMS, matrix("ffn_up", FF), matrix("ffn_down", DIM, FF), matrix("attn_o", DIM, HEADS * HEAD_DIM),
+        *(matrix(f"attn_{name}", HEADS * HEAD_DIM) for name in "qkv"),
+    ).items()}
+)  # fmt: skip
 ENCODERS = {
     "eurobert": Case("eurobert", NARROW, ROWS | vector("output_norm") | layers(LAYERS, NORMS, GQA_QKV, MLP)),
     "llama-embed": Case(
@@ -335,5 +343,9 @@ ENCODERS = {
     ),
     "neo-bert": Case(
         "neo-bert", NARROW, ROWS | vector("enc.output_norm") | layers(LAYERS, NORMS, NARROW_FUSED, UP_TWICE)
+    ),
+    "t5encoder": Case("t5encoder", T5, T5_LAYERS),
+    "t5encoder-gated": Case(
+        "t5encoder", T5, T5_LAYERS | {f"enc.blk.{layer}.ffn_gate.weight": (FF, DIM) for layer in range(LAYERS)}, 1e-3
     ),
 }

@@ -1,5 +1,7 @@
-"""GroveMoE's small experts as its authors compute them, by a twin of a model of one layer whose attention gives nothing.
-llama.cpp computes them otherwise; test_decoders.py has its logits without them."""
+"""GroveMoE's small experts as its authors compute them, by a twin of a model of one layer without attention.
+
+llama.cpp computes them otherwise; test_decoders.py has its logits without them.
+"""
 
 import contextlib
 import dataclasses

@@ -30,7 +30,7 @@ def test_rope_scale_lengthens_only_what_turns():
 
 
 def attend(q, k, v, **attrs):
-    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "causal": True}
+    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
     sizes = plain | {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1} | attrs
     return run("attend", q, k, v, width=sizes["heads"] * sizes["value_dim"], chunks=((len(q), 0),), **sizes)
 
@@ -99,15 +99,25 @@ def test_slopes_count_the_distance_of_what_follows():
     assert both == pytest.approx(np.array([[8 * (1 - share)], [8 * share]]))
 
 
+def test_biases_go_by_the_bucket_of_a_distance():
+    q = [[0]] * 3
+    sized = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "causal": False}
+    sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1, "buckets": (2, 0, 1)}  # ahead, itself, behind
+    biases = [[[0], [math.log(2)], [math.log(3)]]]
+    wanted = [[(1 * 6 + 3 * 12 + 3 * 24) / 7], [(2 * 6 + 1 * 12 + 3 * 24) / 6], [(2 * 6 + 2 * 12 + 1 * 24) / 5]]
+    found = run("attend", q, q, [[6], [12], [24]], weights=biases, chunks=((3, 0),), **sized)
+    assert found == pytest.approx(np.array(wanted))
+
+
 def test_sinks_take_weight_and_give_nothing():
     x = [[0]]
-    sized = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "causal": True}
+    sized = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
     sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
     assert run("attend", x, x, [[8]], weights=[[math.log(3)]], **sized) == pytest.approx(np.array([[2]]))
 
 
 def test_without_keys_attention_is_over_those_of_an_earlier_op():
-    sized = {"layer": 3, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "causal": True}
+    sized = {"layer": 3, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
     sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
     held = [Held()]
     assert run("attend", [[0]], [[0]], [[8]], held=held, **sized) == [[8]]

@@ -66,6 +66,7 @@ class Cache:
         q=None,
         cap=0.0,
         sinks=(),
+        biases=(),
     ):
         """(got, want) f32[rows, heads, value_dim] for queries of the last `counts` tokens of the sequences."""
         rows, heads = sum(counts), self.kv_heads * group
@@ -91,6 +92,8 @@ class Cache:
         for extra, numbers in extras.items():
             if numbers:
                 fields["cap_f32" if extra == "cap" else extra] = cap or guarded(np.array(numbers, np.float32))
+        if len(biases):
+            extras["biases"], fields["slopes"] = True, guarded(np.array(biases, np.float32))
         name = layout.attend_name(self.kv_type, [extra for extra, numbers in extras.items() if numbers])
         more = {"counter": np.zeros(1, np.int64), "scale_f32": scale, "q": padded_rows(q), "out": out}
         self.kernels.operate(name, record.ATTEND, rows, threads, step, threads > 2, **fields, **more)
@@ -99,13 +102,13 @@ class Cache:
             q = np.concatenate([twins.rounded(x) for x in np.split(q, heads, axis=1)], axis=1)
         return out, np.concatenate(
             [
-                softmax(x, *self.kv[s], scale, window, ahead, slopes, cap, sinks)
+                softmax(x, *self.kv[s], scale, window, ahead, slopes, cap, sinks, biases)
                 for s, x in zip(seqs, np.split(q, ends[:-1]), strict=True)
             ]
         )
 
 
-def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=()):
+def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(), biases=()):
     """Attention of the last len(q) positions, in float64.
 
     keys, values [positions, kv_heads, dim] -> [rows, heads * value_dim]."""
@@ -117,6 +120,9 @@ def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(
     places = np.arange(len(keys))
     behind = places[len(keys) - len(q) :, None] - places
     scores -= np.array(slopes or [0.0])[:, None, None] * np.abs(behind)
+    if len(biases):
+        middle = layout.BIASES // 2
+        scores += biases[:, middle - np.clip(behind, -middle, middle)] * np.log(2)
     scores[:, (behind < -ahead) | (behind >= (window or len(keys)))] = -np.inf
     top = scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores - top)
@@ -248,6 +254,17 @@ def test_slopes_count_distances_to_both_sides(kernels):
     cache.store([50])
     assert close(cache.attend([50], group=2, ahead=1000, slopes=(0.5, 0.25, 0.125, 0.0625)))
     assert close(cache.attend([50], group=2, slopes=(0.5, 0.25, 0.125, 0.0625)))
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("length, ahead", [(5, 0), (50, 1000), (700, 1000)])
+def test_biases_go_by_distance_up_to_their_reach(kernels, kv_type, length, ahead):
+    cache = Cache(kernels, kv_type, 2, 16, n_ctx=704)
+    cache.store([length])
+    far = layout.REACH + layout.BLOCK
+    places = np.clip(np.arange(-far, far + 1), -layout.REACH, layout.REACH) + layout.REACH
+    biases = np.random.default_rng(length).standard_normal((4, 2 * layout.REACH + 1)).astype(np.float32)[:, places]
+    assert close(cache.attend([length], group=2, ahead=ahead, biases=biases, threads=2))
 
 
 @pytest.mark.parametrize("count", [1, 50])

@@ -3,13 +3,34 @@
 import pytest
 
 from edgeinfer.errors import FormatError
-from edgeinfer.verbs.attention import Scores, alibi_slopes
+from edgeinfer.verbs.attention import Scores, alibi_slopes, t5_buckets
 
 
 def test_slopes_are_a_geometric_series_and_a_finer_one_for_the_rest():
     assert alibi_slopes(4, 8.0) == (1 / 4, 1 / 16, 1 / 64, 1 / 256)
     assert alibi_slopes(6, 8.0) == pytest.approx((1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8))
     assert alibi_slopes(4, 0.0) == ()
+
+
+def test_buckets_are_single_distances_and_then_powers():
+    buckets = t5_buckets(32)
+    behind, ahead = buckets[128:], buckets[128::-1]
+    assert behind[:8] == (*range(8),) and ahead[1:8] == (*range(17, 24),)
+    starts = [behind.index(bucket) for bucket in range(8, 16)]  # of the others, 8 * 16 ** (i / 8)
+    assert starts == [8, 12, 16, 23, 32, 46, 64, 91] and behind[128] == 15 and ahead[128] == 31
+    assert [16 + bucket for bucket in behind[1:]] == [*ahead[1:]]
+
+
+def test_layers_without_biases_have_those_before(builder, tensors):
+    def edit(keys, held):
+        keys["llama.attention.relative_buckets_count"] = 32
+        tensors(blk__0__rel__weight=(32, 4))(keys, held)
+
+    b = builder(edit)
+    q = b.embed()
+    for layer in b.layers():
+        b.attend(q, q, q, layer, scores=Scores(biases="rel"))
+        assert b.ops[-1].weights == ("blk.0.rel.weight",) and len(b.ops[-1].attrs["buckets"]) == 257
 
 
 def test_heads_of_k_and_v_come_from_their_widths(builder):
