@@ -1,5 +1,7 @@
 """Plans: what is written down, and one clear error for each way in which tensors and architecture do not fit."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from edgeinfer.config import read
 from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats import gguf
 from tests import tiny
-from tests.models import encoders
+from tests.models import decoders, encoders
 
 LAYER = "norm linear linear linear rope rope attend linear add norm linear linear gated linear add".split()
 
@@ -134,6 +136,28 @@ def test_what_does_not_fit_is_named(tmp_path, edit, error, text):
     with pytest.raises(error) as raised:
         trace(tmp_path, edit=edit)
     assert text in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("dims", [4, 8])
+def test_narrower_layers_with_windows_have_the_first_of_the_factors(tmp_path, dims):
+    with gguf.open(with_factors(tmp_path, dims)) as file:
+        factors = file.tensors["rope_freqs.weight"].float32()
+        (local, *_) = (op.attrs["rope"] for op in ops(plan.trace(file), "rope"))
+    plain = [100.0 ** (-2 * i / dims) for i in range(dims // 2)]
+    assert local.frequencies == pytest.approx([plain[i] / factors[i] for i in range(dims // 2)])
+
+
+def test_wider_layers_with_windows_lack_factors(tmp_path):
+    wanted = "16 dimensions of each head turn in layers with a window, of which 8 have frequency factors"
+    with gguf.open(with_factors(tmp_path, 16)) as file, pytest.raises(FormatError, match=wanted):
+        plan.trace(file)
+
+
+def with_factors(tmp_path, dims):
+    """A model with frequency factors for 8 dimensions of each head, and so many that turn in layers with a window."""
+    case, turning = decoders.CASES["spark2_5"], {"rope.dimension_count": 8, "rope.dimension_count_swa": dims}
+    changed = {"keys": {**decoders.PATTERN, **turning}, "shapes": {**case.shapes, "rope_freqs.weight": (4,)}}
+    return dataclasses.replace(case, **changed).write(tmp_path / "m.gguf")
 
 
 def test_types_that_cannot_be_computed_are_named(tmp_path):

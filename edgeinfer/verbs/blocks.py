@@ -48,7 +48,7 @@ class Builder(Attention, Experts, Recurrence):
 
     def model_rope(self, pairs: Pairs, local: bool = False) -> Rope:
         """The RoPE that the file's keys and frequency factors (rope_freqs, or LongRoPE's two) describe; `local`: that
-        of the layers with a sliding window, which may have another base and width."""
+        of the layers with a sliding window, which may have another base and width, and as many of the factors."""
         config = self.config
         if local:
             base = self.keys.number("rope.freq_base_swa", config.rope_base, least=MIN_ROPE_BASE)
@@ -57,9 +57,15 @@ class Builder(Attention, Experts, Recurrence):
         has_long, has_short = self.has("rope_factors_long"), self.has("rope_factors_short")
         if has_long or has_short:
             size = "long" if self.n_ctx > config.rope_context else "short"
-            return rope.of_model(config, pairs, self.factors(f"rope_factors_{size}"))
-        factors = self.factors("rope_freqs") if self.has("rope_freqs") else None
-        return rope.of_model(config, pairs, factors)
+            factors = self.factors(f"rope_factors_{size}")
+        else:
+            factors = self.factors("rope_freqs") if self.has("rope_freqs") else None
+        if factors is None:
+            return rope.of_model(config, pairs)
+        if config.rope_dim > 2 * len(factors):
+            turning = f"{config.rope_dim} dimensions of each head turn in layers with a window"
+            raise FormatError(f"{config.arch}: {turning}, of which {2 * len(factors)} have frequency factors")
+        return rope.of_model(config, pairs, factors[: config.rope_dim // 2])
 
     def factors(self, name: str) -> np.ndarray | None:
         """Divisors of the frequencies, [pairs]; None where they are missing, which `finish` reports."""
