@@ -20,10 +20,8 @@ class Peer:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         except OSError as error:
             raise RequestError(f"--vs {python}: {error.strerror}") from error
-        if self._answer() != "ready":
-            assert self._process.stderr
-            said = self._process.stderr.read().strip().rpartition("\n")[2]
-            raise RequestError(f"--vs {python}: llama-cpp-python does not run there: {said}")
+        if (answer := self._answer()) != "ready":
+            raise RequestError(f"--vs {python}: llama-cpp-python does not run there: {self._reason(answer)}")
 
     def run(self, prompt: int, gen: int, depth: int) -> float:
         """Seconds of one test.  BackendError from a process that died."""
@@ -33,6 +31,16 @@ class Peer:
             return float(self._answer())
         except (OSError, ValueError):
             raise BackendError("llama-cpp-python ended in the middle of a test") from None
+
+    def _reason(self, answer: str) -> str:
+        """Why the process is of no use; it is ended."""
+        if answer:
+            self._process.kill()
+        _, said = self._process.communicate()
+        words = said.strip().rpartition("\n")[2]
+        return words or (
+            f"it said {answer!r}" if answer else f"it ended with code {self._process.returncode} and no word"
+        )
 
     def _answer(self) -> str:
         """The next line; empty when the process has ended."""

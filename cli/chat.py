@@ -5,12 +5,18 @@ import sys
 from edgeinfer.cli.answer import Asker, Messages, say
 from edgeinfer.errors import ContextFullError, EdgeInferError
 
+KEYS = "Ctrl-C stops an answer, /exit or Ctrl-D ends"
+HELP = f"{KEYS}; lines that are pasted together are one question; every line but /exit and /help goes to the model"
+
 
 def converse(asker: Asker, messages: Messages) -> None:
     """Answer line after line, after `messages`.  Ctrl-C ends an answer or, at the prompt, the conversation."""
-    say("Ctrl-C stops an answer, /exit or Ctrl-D ends")
+    say(f"{KEYS}, /help tells more")
     begin = len(messages)
     while (line := _read_line()) is not None and line.strip() != "/exit":
+        if line.strip() == "/help":
+            say(HELP)
+            continue
         if not line.strip():
             continue
         messages.append({"role": "user", "content": line})

@@ -67,6 +67,7 @@ def command(
     checked(**settings)
     path = _resolved(name)
     with LLM(str(path), **options, override=replaced) as llm:
+        llm.check_generates()
         raw = raw or _lacks_template(llm, system)
         if not raw:
             settings.setdefault("max_tokens", llm.n_ctx)  # an answer has an end; a text continued has none

@@ -20,7 +20,7 @@ def command(
     from edgeinfer.plan import trace
 
     with files.open(str(catalog.resolve(model or catalog.default().name, fetch=False))) as file:
-        plan = trace(file, tune.CONTEXT)
+        plan = trace(file)
         threads = tune.tune(plan)
         file.check()
         try:

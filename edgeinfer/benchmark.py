@@ -3,6 +3,7 @@
 import os
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,7 +13,6 @@ import numpy as np
 from edgeinfer import cost, files
 from edgeinfer.backend import Chunk
 from edgeinfer.cpu import CpuBackend
-from edgeinfer.errors import RequestError
 from edgeinfer.lowering.nodes import Node
 from edgeinfer.measure import Probe
 from edgeinfer.plan import trace
@@ -102,9 +102,15 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.file = files.open(self.path)
+        plan = trace(self.file)
+        plan.check_generates()
+        if self.n_ctx > plan.config.context:
+            warnings.warn(
+                f"{self.n_ctx} tokens are more than the {plan.config.context} the model states: this measures what it "
+                "takes, and says nothing of what comes out",
+                stacklevel=2,
+            )
         self.plan = Weights(self.weights).place(trace(self.file, self.n_ctx))
-        if self.plan.pooling or not self.plan.causal:
-            raise RequestError(f"this {self.plan.config.arch} model does not generate, which is what bench measures")
         self.backend = CpuBackend(self.plan, self.n_ctx, self.threads, self.kv_type, self.n_batch, 1)
         self.seq, self.probe = self.backend.open(), Probe(self.threads)
         self.logits = np.zeros((self.backend.n_batch, self.backend.n_vocab), np.float32)

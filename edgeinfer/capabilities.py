@@ -33,6 +33,7 @@ def of(template: str, **variables: Any) -> list[str]:
 
     def shows(word: str, messages: Sequence[Mapping[str, Any]], **more: Any) -> bool:
         try:
+            messages = chat.readable(template, messages, add_generation_prompt=True, **variables)
             return word in chat.render(template, messages, add_generation_prompt=True, **variables | more)
         except EdgeInferError:
             return False
@@ -42,7 +43,8 @@ def of(template: str, **variables: Any) -> list[str]:
         for enabled in (True, False):
             try:
                 given = {**variables, "enable_thinking": enabled, "thinking": enabled}
-                texts.append(chat.render(template, [USER], add_generation_prompt=True, **given))
+                messages = chat.readable(template, [USER], add_generation_prompt=True, **variables)
+                texts.append(chat.render(template, messages, add_generation_prompt=True, **given))
             except EdgeInferError:
                 return False
         return texts[0] != texts[1]

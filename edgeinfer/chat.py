@@ -50,18 +50,34 @@ def render(
 
 
 def readable(template: str, messages: Sequence[Mapping[str, Any]], **variables: Any) -> Sequence[Mapping[str, Any]]:
-    """The messages, with lists of parts as lines of one text where the template reads texts only.
+    """The messages as the template reads them: lists of parts as lines of one text where it reads texts only, texts as
+    lists of one part where it reads parts only.
 
-    Such a template fails at a list, or shows it as Python does.  RequestError for unsound messages."""
+    A template fails at the other form, shows it as Python does or leaves it out.  RequestError for unsound messages."""
     _check(messages)
-    if not any(isinstance(message.get("content"), list) for message in messages):
-        return messages
-    try:
-        parts = [{"type": "text", "text": "alpha"}]
-        shown = render(template, [{"role": "user", "content": parts}], **variables)
-    except RequestError:
-        shown = ""
-    return messages if "alpha" in shown and "'text'" not in shown else [_joined(message) for message in messages]
+
+    def shows(content: str | list[Mapping[str, str]]) -> bool:
+        try:
+            shown = render(template, [{"role": "user", "content": content}], **variables)
+        except RequestError:
+            return False
+        return "alpha" in shown and "'text'" not in shown
+
+    parts = [_part("alpha")]
+    if any(isinstance(message.get("content"), list) for message in messages) and not shows(parts):
+        return [_joined(message) for message in messages]
+    if any(isinstance(message.get("content"), str) for message in messages) and not shows("alpha") and shows(parts):
+        return [_parted(message) for message in messages]
+    return messages
+
+
+def begun(messages: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """The messages an answer is wanted to, and what there is of it: the last message's text, if that is the assistant's
+    and calls no tools."""
+    _check(messages)
+    if not messages or messages[-1]["role"] != "assistant" or messages[-1].get("tool_calls"):
+        return messages, ""
+    return messages[:-1], _joined(messages[-1])["content"]
 
 
 def render_segments(
@@ -208,6 +224,16 @@ def _unused(strings: Iterable[str]) -> str:
         if chr(code) not in used:
             return chr(code)
     raise RequestError("messages: they use every private-use character of Unicode")
+
+
+def _part(text: str) -> Mapping[str, str]:
+    return {"type": "text", "text": text}
+
+
+def _parted(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message with its text as a list of one part."""
+    content = message.get("content")
+    return {**message, "content": [_part(content)]} if isinstance(content, str) else message
 
 
 def _joined(message: Mapping[str, Any]) -> Mapping[str, Any]:

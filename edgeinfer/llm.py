@@ -14,6 +14,7 @@ import numpy as np
 from edgeinfer import embedding, files, machine, memory, tune
 from edgeinfer import prompt as prompts
 from edgeinfer.backend import Backend
+from edgeinfer.chat import begun
 from edgeinfer.embedding import Ranked, Text
 from edgeinfer.engine import Engine
 from edgeinfer.errors import BackendError, ContextFullError, RequestError
@@ -120,12 +121,9 @@ class LLM:
             self._engine.check_open()
             return self._engines.get(pooling) or self._start(trace(self._file, self.n_ctx, pooling))
 
-    def _check_generates(self) -> None:
-        self._engine.check_open()
-        plan = self._engine.plan
-        if plan.pooling or not plan.causal:
-            what = "rank texts (LLM.rerank)" if plan.pooling == "rank" else "embed texts (LLM.embed)"
-            raise RequestError(f"this {plan.config.arch} model is made to {what}, and cannot generate")
+    def check_generates(self) -> None:
+        """RequestError where this model does not generate text but embeds or ranks it."""
+        self._engine.plan.check_generates()
 
     @property
     def metadata(self) -> Mapping[str, object]:
@@ -152,7 +150,7 @@ class LLM:
         RequestError: ids that are not there, or none.  ContextFullError: more than n_ctx.  BackendError: not enough
         memory for the array.
         """
-        self._check_generates()
+        self.check_generates()
         ids = prompts.checked(self.tokenizer, ids)
         if not ids:
             raise RequestError("logits of no token ids")
@@ -209,7 +207,7 @@ class LLM:
 
         To end early, close the iterator or drop it.  Errors in arguments are raised by the call itself.
         """
-        self._check_generates()
+        self.check_generates()
         ids = prompts.from_prompt(self.tokenizer, prompt)
         self._check_fits(ids, self.n_ctx - 1)
         healed = token_healing and isinstance(prompt, (str, bytes))
@@ -233,6 +231,9 @@ class LLM:
         Control tokens are looked for in the template's own text only.  Earlier turns that were read or generated
         before are not read again, whether there is a seed or not: an answer depends on the course of its conversation.
 
+        Where the last message is the assistant's, the answer goes on with it, and its text is what follows; that
+        message may end within a word, as the prompt of `generate`.
+
         RequestError: no template, messages that it refuses, or tools that it leaves out.  All else as `generate`.
         """
         return collect(self.chat_stream(messages, tools, max_tokens, stop, seed, ignore_eos, **sampling))
@@ -248,11 +249,12 @@ class LLM:
         **sampling: Any,
     ) -> Iterator[Chunk]:
         """`chat` by a Chunk for each token as soon as it is known, as `stream`."""
-        self._check_generates()
+        self.check_generates()
         ids = prompts.from_messages(self.tokenizer, self.metadata, messages, tools, self._engine.idle_ids())
         self._check_fits(ids, self.n_ctx - 1)
         settings = self._settings(max_tokens, stop, seed, ignore_eos, sampling)
-        return stream(self._engine, self.tokenizer, Request(ids, **settings))
+        kept = back_up(self.tokenizer.texts, ids) if begun(messages)[1] else len(ids)
+        return stream(self._engine, self.tokenizer, Request(ids[:kept], **settings, dropped=tuple(ids[kept:])))
 
     def embed(
         self,

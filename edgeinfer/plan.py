@@ -47,6 +47,12 @@ class Plan:
         """Whether no token depends on those that follow it; if not, a text is to be read in one step."""
         return all(op.attrs["causal"] for op in self.ops if op.kind == "attend")
 
+    def check_generates(self) -> None:
+        """RequestError where the model is made for something else."""
+        if self.pooling or not self.causal:
+            what = "rank texts (LLM.rerank)" if self.pooling == "rank" else "embed texts (LLM.embed)"
+            raise RequestError(f"this {self.config.arch} model is made to {what}, and cannot generate")
+
 
 def trace(file: GgufFile, n_ctx: int | None = None, pooling: str | None = None) -> Plan:
     """The plan of the model in `file`.

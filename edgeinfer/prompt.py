@@ -45,7 +45,8 @@ def from_messages(
     tools: Sequence[Any] | None,
     earlier: Iterable[Sequence[int]],
 ) -> list[int]:
-    """Ids of a chat up to where the assistant speaks, by the template in `metadata`.
+    """Ids of a chat up to where the assistant speaks, or goes on where the last message is its own, by the template in
+    `metadata`.
 
     Where an `earlier` sequence begins with the same text, its ids are kept.  Raises what `chat.render` does, and
     RequestError for tools that the template leaves out.
@@ -55,10 +56,14 @@ def from_messages(
     tokens: dict[str, Any] = {name: "" if id is None else _text(tokenizer.pieces[id]) for name, id in named.items()}
     template = chat.template_of(metadata)
     given: dict[str, Any] = {"add_generation_prompt": True, "now": datetime.datetime.now(), **tokens}
+    messages, said = chat.begun(messages)
     messages = chat.readable(template, messages, **given)
     segments = chat.render_segments(template, messages, tools, special=special, **given)
     if tools and "".join(text for text, _ in segments) == _without_tools(template, messages, given):
         raise RequestError("tools: this model's chat template has no place for them")
+    if said and segments and segments[-1][1]:  # one text with the words that let the assistant speak
+        said = segments.pop()[0] + said
+    segments += [(said, True)] if said else []
     ids = _with_bos(tokenizer, tokenizer.encode_segments(segments, add_special=False))
     if not ids:
         raise RequestError("messages: the model's template makes no text of them")

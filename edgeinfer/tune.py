@@ -43,11 +43,11 @@ def default() -> Threads:
 
 
 def tune(plan: Plan) -> Threads:
-    """Measure a model (traced for CONTEXT tokens or more); takes less than 5 seconds beside the loading."""
-    cores = machine.cores()
-    backend = CpuBackend(plan, CONTEXT, cores, "f16", PROMPT, 1)
+    """Measure a model; takes less than 5 seconds beside the loading."""
+    cores, context = machine.cores(), min(CONTEXT, plan.config.context)
+    backend = CpuBackend(plan, context, cores, "f16", PROMPT, 1)
     try:
-        seq, logits = backend.open(), np.zeros((1, backend.n_vocab), np.float32)
+        seq, logits = backend.open(), np.zeros((1, plan.width), np.float32)
 
         def seconds(count: int, tokens: int) -> float:
             backend.use(count, count)
@@ -58,7 +58,7 @@ def tune(plan: Plan) -> Threads:
             return took
 
         decode = choose(lambda count: seconds(count, 1), counts(cores))
-        return Threads(decode, choose(lambda count: seconds(count, PROMPT), counts(cores)))
+        return Threads(decode, choose(lambda count: seconds(count, backend.n_batch), counts(cores)))
     finally:
         backend.close()
 

@@ -15,6 +15,7 @@ CASES = {
         "tool results",
         "thinking",
     ],
+    "{% for part in messages[-1].content %}{{ part.text }}{% endfor %}": ["chat", "tool results"],
     "{{ bos_token + messages[-1].content }}": [],
     "{% for": [],
     "": [],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edgeinfer.chat import NO_TEMPLATE, readable, render, render_segments, template_of
+from edgeinfer.chat import NO_TEMPLATE, begun, readable, render, render_segments, template_of
 from edgeinfer.errors import FormatError, RequestError
 
 CHATML = (
@@ -57,6 +57,29 @@ def test_parts_stay_where_a_template_reads_them() -> None:
     messages = [user([{"type": "text", "text": "a"}])]
     template = "{% for m in messages %}{% for part in m.content %}{{ part.text }},{% endfor %}{% endfor %}"
     assert readable(template, messages) is messages
+
+
+def test_texts_are_parts_where_a_template_reads_parts_only() -> None:
+    template = "{% for m in messages %}{% for part in m.content %}{{ part.text }},{% endfor %}{% endfor %}"
+    call = {"role": "assistant", "content": None, "tool_calls": [{}]}
+    parts = [{"type": "text", "text": "a"}]
+    assert readable(template, [user("a"), call, user(parts)]) == [user(parts), call, user(parts)]
+    refuses = "{{ raise_exception('no') if messages[0].content is string }}{{ messages[0].content[0].text }}"
+    assert readable(refuses, [user("a")]) == [user(parts)]
+
+
+@pytest.mark.parametrize("template", ["{{ messages[-1].content }}", "no place for any", "{{ raise_exception('no') }}"])
+def test_texts_stay_where_a_template_reads_them_or_nothing(template: str) -> None:
+    messages = [user("a")]
+    assert readable(template, messages) is messages
+
+
+def test_an_answer_has_begun_where_the_last_message_is_the_assistants() -> None:
+    said, called = {"role": "assistant", "content": "b"}, {"role": "assistant", "content": "b", "tool_calls": [{}]}
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}
+    assert begun([user("a"), said]) == ([user("a")], "b") and begun([user("a"), parts]) == ([user("a")], "b\nc")
+    for messages in ([user("a")], [said, user("a")], [user("a"), called], []):
+        assert begun(messages) == (messages, "")
 
 
 def test_the_templates_refusal_is_the_error() -> None:

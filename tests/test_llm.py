@@ -265,6 +265,35 @@ def test_spelling_of_the_model_is_kept_over_turns(tmp_path):
         assert second.ids == [a, b]
 
 
+def test_an_answer_cut_short_goes_on_as_if_it_were_whole(load):
+    llm = load()
+    options = {"temperature": 0.0, "ignore_eos": True, "logit_bias": dict.fromkeys(range(94, 256), -np.inf)}
+    whole = llm.chat(ask("a token of the code"), max_tokens=12, **options)
+    for count in (1, 5, 11):
+        part = llm.chat(ask("a token of the code"), max_tokens=count, **options)
+        rest = llm.chat(
+            [*ask("a token of the code"), {"role": "assistant", "content": part.text}], max_tokens=12 - count, **options
+        )
+        assert part.text + rest.text == whole.text and rest.text
+        assert rest.usage.cached_tokens >= part.usage.prompt_tokens
+
+
+def test_an_answer_cut_within_a_word_goes_on_with_that_word(tmp_path):
+    # "ab" is a token that the answer's "a" may become
+    a, b, ab, user, end = range(markov.FIRST, markov.FIRST + 5)
+    template = "{% for m in messages %}<u>{{ m.content }}<e>{% endfor %}<u>"
+    path = markov.write(
+        tmp_path / "m.gguf",
+        ["a", "b", "ab", "<u>", "<e>"],
+        markov.chain((user, ab), (ab, end), (a, end)),
+        template=template,
+        control=["<u>", "<e>"],
+    )
+    with LLM(path, backend="reference") as llm:
+        answer = llm.chat([*ask("x"), {"role": "assistant", "content": "a"}], temperature=0.0, max_tokens=1)
+        assert (answer.text, answer.ids) == ("b", [ab])
+
+
 def test_model_without_template(load):
     with pytest.raises(RequestError, match="no chat template"):
         load("gemma3").chat(ask("hello"))

@@ -122,6 +122,18 @@ def test_tools_that_the_template_leaves_out_are_refused(plain):
         ids(TEMPLATE + "{{ strftime_now('%f') }}")
 
 
+def test_an_answer_that_has_begun_is_gone_on_with(plain):
+    def ids(said, template):
+        messages = [{"role": "user", "content": "ab"}, {"role": "assistant", "content": said}]
+        return prompt.from_messages(plain, {"tokenizer.chat_template": template}, messages, None, [])
+
+    begun = [markov.BOS, USER, AB, END, USER]
+    assert ids("b", TEMPLATE) == [*begun, B] and ids("", TEMPLATE) == begun
+    assert ids("b", TEMPLATE + "a") == [*begun, AB]  # one text with the template's
+    assert ids("a<end>b", TEMPLATE) == [*begun, A, END, B]  # the assistant's own
+    assert ids("b", "{{ '' }}") == [markov.BOS, B]
+
+
 def test_parts_are_read(plain):
     parts = [{"type": "text", "text": "ab"}]
     metadata = {"tokenizer.chat_template": TEMPLATE}

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import sys
 
 import pytest
@@ -122,9 +123,20 @@ def test_a_peer_takes_turns(edgeinfer, model, fake_peer):
 
 
 def test_peers_that_do_not_run_are_the_users_mistake(edgeinfer, model, tmp_path):
-    said = edgeinfer.fails(2, "bench", model, *QUICK, "--vs", sys.executable)
+    said = edgeinfer.fails(2, "bench", model, *QUICK, "-p", "8", "--vs", sys.executable)
     assert "llama-cpp-python does not run there" in said and "llama_cpp" in said
-    assert "No such file" in edgeinfer.fails(2, "bench", model, *QUICK, "--vs", tmp_path / "none")
+    assert "No such file" in edgeinfer.fails(2, "bench", model, *QUICK, "-p", "8", "--vs", tmp_path / "none")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="scripts with a shebang")
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("exit 3", "it ended with code 3 and no word"), ("echo Hi; sleep 600", "it said 'Hi'"), ("kill -9 $$", "code -9")],
+)
+def test_what_is_no_python_says_so_at_once(edgeinfer, model, tmp_path, script, words):
+    (tmp_path / "other").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "other").chmod(0o755)
+    assert words in edgeinfer.fails(2, "bench", model, *QUICK, "-p", "8", "--vs", tmp_path / "other")
 
 
 @pytest.mark.parametrize("arguments", [("-p", "many"), ("-n", "-4"), ("-pg", "4"), ("-pg", "4,0"), ("--rows", "x")])
@@ -143,4 +155,11 @@ def test_nothing_to_measure(edgeinfer, model):
 
 def test_what_does_not_generate_is_not_measured(edgeinfer, tmp_path):
     path = encoders.CASES["bert"].write(tmp_path / "m.gguf")
-    assert "this bert model does not generate" in edgeinfer.fails(2, "bench", path, *QUICK, "-p", "64", "-n", "8")
+    assert "cannot generate" in edgeinfer.fails(2, "bench", path, *QUICK, "-p", "512", "-n", "8")
+
+
+def test_more_than_the_models_context_is_measured_with_a_word(edgeinfer, model):
+    for prompt in (256, 257):
+        done = edgeinfer("bench", model, *QUICK, "-p", prompt, "-n", "0", "--json")
+        assert [row["n_prompt"] for row in json.loads(done.stdout)] == [prompt]
+        assert ("257 tokens are more than the 256 the model states" in done.stderr) == (prompt > 256)

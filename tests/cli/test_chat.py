@@ -80,6 +80,8 @@ def test_answers_come_line_by_line_until_exit(edgeinfer, model):
         terminal.wait(" beta\r\n> ")
     terminal.type("\n")
     assert "beta" not in terminal.wait("> ")
+    terminal.type("/help\n")
+    assert "goes to the model" in terminal.wait("\r\n> ")
     terminal.type("/exit\n")
     assert terminal.end() == 0
 

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tests import markov
+from tests.models import encoders
 
 A, B, C = range(markov.FIRST, markov.FIRST + 3)
 TOKENS = [" alpha", " beta", " gamma"]
@@ -61,6 +62,13 @@ def test_a_model_without_template_says_so_and_continues(run, tmp_path):
     done = run(markov.write(tmp_path / "m.gguf", TOKENS, AFTER_O), "go")
     assert (done.returncode, done.stdout) == (0, " alpha beta gamma\n")
     assert "no chat template" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("--raw",), ("--system", "x")])
+def test_a_model_that_does_not_generate_says_nothing_else(edgeinfer, tmp_path, arguments):
+    path = encoders.CASES["bert"].write(tmp_path / "m.gguf")
+    said = edgeinfer.fails(2, "run", path, "hi", "--backend", "reference", *arguments)
+    assert "is made to embed texts" in said
 
 
 def test_raw_leaves_the_template_out(run, tmp_path):

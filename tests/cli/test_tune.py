@@ -3,6 +3,7 @@
 import json
 
 from tests import tiny
+from tests.models import encoders
 
 
 def test_the_choice_is_kept(edgeinfer, tmp_path):
@@ -16,3 +17,9 @@ def test_a_folder_that_cannot_be_written_is_an_error(edgeinfer, tmp_path):
     (tmp_path / "home" / "threads.json").mkdir()
     done = edgeinfer("tune", tiny.write(tmp_path / "m.gguf"))
     assert done.returncode == 1 and "cannot be kept" in done.stderr
+
+
+def test_a_context_shorter_than_what_is_measured_is_enough(edgeinfer, tmp_path):
+    for path in (encoders.CASES["bert"].write(tmp_path / "m.gguf"), tiny.write(tmp_path / "n.gguf", context=16)):
+        done = edgeinfer("tune", path)
+        assert done.returncode == 0 and done.stdout.startswith("decode "), done
