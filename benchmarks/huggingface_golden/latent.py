@@ -29,5 +29,19 @@ CASES: Cases = {
     "deepseek_v32-yarn": ("DeepseekV32ForCausalLM", {**MLA, **INDEXED, "rope_parameters": {**YARN, **MSCALE}}),
     "glm_moe_dsa": ("GlmMoeDsaForCausalLM", {**MLA, **INDEXED, "num_hidden_layers": 4, "index_topk_freq": 2}),
     "glm4_moe_lite": ("Glm4MoeLiteForCausalLM", {**MLA, "num_hidden_layers": 3, "routed_scaling_factor": 1.8}),
+    "kimi_linear": (
+        "KimiLinearForCausalLM",
+        {
+            **MLA,
+            "n_routed_experts": None,
+            "num_experts": 4,
+            "q_lora_rank": None,
+            "linear_head_dim": 16,
+            "linear_num_heads": 4,
+            "num_hidden_layers": 4,
+            "layer_types": ["linear_attention", "full_attention"] * 2,
+            "n_group": 2,
+        },
+    ),
     "minicpm3": ("MiniCPM3ForCausalLM", {**MLA, "hidden_size": 32}),
 }

@@ -38,7 +38,7 @@ _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _DIM = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
 _HEADS = ("num_attention_heads", "n_head", "n_heads")
 _FF_DIM = ("intermediate_size", "n_inner", "ffn_hidden_size", "hidden_dim")
-_CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
+_CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "model_max_length")
 _LAYER_EPS = ("layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
 _RMS_EPS = ("rms_norm_eps", "norm_eps", "layer_norm_epsilon", "layernorm_epsilon")
 
@@ -162,11 +162,12 @@ def expert_keys(w: Writer) -> int:
     """The numbers of a mixture of experts, as far as config.json has them; how many experts there are."""
     count = w.config.integer("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", least=1)
     w.key("expert_count", count)
-    w.key("expert_used_count", w.config.integer("num_experts_per_tok", "moe_k", "top_k_experts", least=1))
+    used = ("num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts")
+    w.key("expert_used_count", w.config.integer(*used, least=1))
     if w.config.has("moe_intermediate_size"):
         w.key("expert_feed_forward_length", w.config.integer("moe_intermediate_size"))
-    if w.config.has("norm_topk_prob"):
-        w.key("expert_weights_norm", w.config.flag("norm_topk_prob"))
+    if w.config.has("norm_topk_prob") or w.config.has("moe_renormalize"):
+        w.key("expert_weights_norm", w.config.flag("norm_topk_prob", "moe_renormalize"))
     if w.config.has("routed_scaling_factor"):
         w.key("expert_weights_scale", w.config.number("routed_scaling_factor"))
     shared = w.config.integer("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", default=0)
@@ -174,6 +175,18 @@ def expert_keys(w: Writer) -> int:
         w.key("expert_shared_count", shared)
     if w.config.has("shared_expert_intermediate_size"):
         w.key("expert_shared_feed_forward_length", w.config.integer("shared_expert_intermediate_size"))
+    return count
+
+
+def routed(w: Writer) -> int:
+    """`expert_keys`, and those of a router that goes by a sigmoid, perhaps over groups of experts."""
+    count = expert_keys(w)
+    w.key("expert_gating_func", 2)  # sigmoid
+    w.key("leading_dense_block_count", dense_layers(w))
+    groups = ("n_group", "num_expert_group")
+    if any(map(w.config.has, groups)) and w.config.has("topk_group"):
+        w.key("expert_group_count", w.config.integer(*groups))
+        w.key("expert_group_used_count", w.config.integer("topk_group"))
     return count
 
 
@@ -185,8 +198,16 @@ def dense_layers(w: Writer) -> int:
     return w.config.integer("first_k_dense_replace", default=0)
 
 
-def sparse(w: Writer, count: int, block: str = "mlp", shared: str = "shared_experts") -> None:
-    """The router, the experts and the shared expert of a layer that has them, or its dense feed-forward."""
+def sparse(
+    w: Writer,
+    count: int,
+    block: str = "mlp",
+    shared: str = "shared_experts",
+    table: Mapping[str, str] = EXPERTS,
+) -> None:
+    """The router, the experts and the shared expert of a layer that has them, or its dense feed-forward.
+
+    `block` is their place, `shared` that of the shared expert in it; `table`: see `experts`."""
     if not w.has(f"{block}.gate.weight"):
         w.copy({name: source.replace("mlp", block) for name, source in MLP.items()})
         return
@@ -198,7 +219,7 @@ def sparse(w: Writer, count: int, block: str = "mlp", shared: str = "shared_expe
     if w.has(f"{block}.experts.gate_up_proj"):
         stacked(w, f"{block}.experts")
         return
-    experts(w, count, {name: source.replace("mlp", block) for name, source in EXPERTS.items()})
+    experts(w, count, {name: source.replace("mlp", block) for name, source in table.items()})
 
 
 def stacked(w: Writer, block: str) -> None:

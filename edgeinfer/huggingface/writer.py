@@ -23,7 +23,7 @@ _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "F64": "<f8"}
 _KEPT = (GgmlType.F32, GgmlType.F16, GgmlType.BF16)  # all else becomes float32
 _PRECISE = re.compile(  # small matrices on which much depends: float32 in any file
     r".*norm\.weight|.*\.bias|.*\.scale|(?:ffn_gate_inp|ffn_gate_inp_shexp|position_embd|token_types|shortconv\.conv)\.weight"
-    r"|ssm_(?:conv1d\.weight|a|d)|altup_(?:\w+_coef|router)\.weight"
+    r"|ssm_(?:conv1d(?:_[qkv])?\.weight|a|d)|altup_(?:\w+_coef|router)\.weight"
 )
 _IDLE = re.compile(
     r".*(?:rotary_emb\.inv_freq|attn\.(?:masked_)?bias|attention\.(?:masked_)?bias|position_ids)|(?:model\.)?mtp\..*"

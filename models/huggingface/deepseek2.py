@@ -7,43 +7,53 @@ from edgeinfer.huggingface.writer import Writer
 
 ARCH = "deepseek2"
 CLASSES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM")
-LAYER = {
-    **usual.NORMS,
-    "attn_q": "self_attn.q_proj",
-    "attn_q_a": "self_attn.q_a_proj",
-    "attn_q_a_norm": "self_attn.q_a_layernorm",
-    "attn_q_b": "self_attn.q_b_proj",
-    "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
-    "attn_kv_a_norm": "self_attn.kv_a_layernorm",
-    "attn_output": "self_attn.o_proj",
+LATENT = {
+    "attn_q": "q_proj",
+    "attn_q_a": "q_a_proj",
+    "attn_q_a_norm": "q_a_layernorm",
+    "attn_q_b": "q_b_proj",
+    "attn_kv_a_mqa": "kv_a_proj_with_mqa",
+    "attn_kv_a_norm": "kv_a_layernorm",
+    "attn_output": "o_proj",
 }
 
 
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
-    rank, turning = w.config.integer("kv_lora_rank"), w.config.integer("qk_rope_head_dim")
-    still, value = w.config.integer("qk_nope_head_dim"), w.config.integer("v_head_dim")
-    usual.sizes(w)
-    w.key("attention.head_count_kv", 1)
-    w.key("attention.key_length", rank + turning)
-    w.key("attention.value_length", rank)
-    w.key("attention.key_length_mla", still + turning)
-    w.key("attention.value_length_mla", value)
-    w.key("attention.kv_lora_rank", rank)
-    if w.config.has("q_lora_rank"):
-        w.key("attention.q_lora_rank", w.config.integer("q_lora_rank"))
-    rope.write(w, turning)
-    w.key("rope.dimension_count", turning)  # what config.json may state besides is its share of a whole head
+    numbers(w)
     growth(w)
     usual.head(w)
     router(w)
     count = usual.expert_keys(w)
     for _ in w.layers(usual.layers(w)):
-        w.copy(LAYER)
-        both = w.take("self_attn.kv_b_proj.weight").reshape(usual.heads(w), still + value, rank)
-        w.put("attn_k_b.weight", both[:, :still].swapaxes(1, 2))
-        w.put("attn_v_b.weight", both[:, still:])
+        w.copy(usual.NORMS)
+        latent(w)
         usual.sparse(w, count)
+
+
+def numbers(w: Writer) -> None:
+    """All but the experts'."""
+    rank, turning = w.config.integer("kv_lora_rank"), w.config.integer("qk_rope_head_dim")
+    usual.sizes(w)
+    w.key("attention.head_count_kv", 1)
+    w.key("attention.key_length", rank + turning)
+    w.key("attention.value_length", rank)
+    w.key("attention.key_length_mla", w.config.integer("qk_nope_head_dim") + turning)
+    w.key("attention.value_length_mla", w.config.integer("v_head_dim"))
+    w.key("attention.kv_lora_rank", rank)
+    if w.config.has("q_lora_rank"):
+        w.key("attention.q_lora_rank", w.config.integer("q_lora_rank"))
+    rope.write(w, turning)
+    w.key("rope.dimension_count", turning)  # what config.json may state besides is its share of a whole head
+
+
+def latent(w: Writer, block: str = "self_attn") -> None:
+    """The attention of a layer."""
+    w.copy({name: f"{block}.{source}" for name, source in LATENT.items()})
+    both, still = w.take(f"{block}.kv_b_proj.weight"), w.config.integer("qk_nope_head_dim")
+    both = both.reshape(usual.heads(w), still + w.config.integer("v_head_dim"), w.config.integer("kv_lora_rank"))
+    w.put("attn_k_b.weight", both[:, :still].swapaxes(1, 2))
+    w.put("attn_v_b.weight", both[:, still:])
 
 
 def growth(w: Writer) -> None:

@@ -15,12 +15,7 @@ def write(w: Writer) -> None:
 
 def layers(w: Writer, norms: dict[str, str]) -> None:
     """Also those of others whose routers go by a sigmoid."""
-    count = usual.expert_keys(w)
-    w.key("expert_gating_func", 2)  # sigmoid
-    w.key("leading_dense_block_count", usual.dense_layers(w))
-    if w.config.has("n_group") and w.config.has("topk_group"):
-        w.key("expert_group_count", w.config.integer("n_group"))
-        w.key("expert_group_used_count", w.config.integer("topk_group"))
+    count = usual.routed(w)
     for _ in w.layers(usual.layers(w)):
         w.copy({**norms, **usual.ATTENTION})
         usual.sparse(w, count)

@@ -14,8 +14,7 @@ SPARSE = {
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
     usual.begin(w)
-    count = usual.expert_keys(w)
-    w.key("expert_gating_func", 2)  # sigmoid
+    count = usual.routed(w)
     w.key("expert_weights_norm", True)
     w.key("expert_weights_scale", w.config.number("router_scaling_factor"))
     for _ in w.layers(usual.layers(w)):

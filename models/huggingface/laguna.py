@@ -38,8 +38,6 @@ def experts(w: Writer) -> int:
         raise UnsupportedError(f"{w.config.where}: the router's scores are soft-capped, which {w.arch} has not")
     if w.config.flag("moe_apply_router_weight_on_input", default=False):
         raise UnsupportedError(f"{w.config.where}: experts' inputs are weighed; {w.arch} weighs their outputs")
-    w.key("expert_gating_func", 2)  # sigmoid
     w.key("expert_weights_norm", True)
     w.key("expert_weights_scale", w.config.number("moe_routed_scaling_factor", default=1.0))
-    w.key("leading_dense_block_count", usual.dense_layers(w))
-    return usual.expert_keys(w)
+    return usual.routed(w)

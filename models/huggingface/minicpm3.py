@@ -8,7 +8,8 @@ from edgeinfer.models.minicpm3 import BASE_DIM, DEPTH, EMBEDDING
 
 ARCH = "minicpm3"
 CLASSES = ("MiniCPM3ForCausalLM",)
-LAYER = {**deepseek2.LAYER, **usual.MLP, "attn_kv_b": "self_attn.kv_b_proj"}
+LATENT = {name: f"self_attn.{source}" for name, source in deepseek2.LATENT.items()}
+LAYER = {**usual.NORMS, **LATENT, **usual.MLP, "attn_kv_b": "self_attn.kv_b_proj"}
 
 
 def write(w: Writer) -> None:

@@ -12,9 +12,8 @@ def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
     head = usual.head_dim(w)
     usual.begin(w, share=w.config.integer("rotary_dim", default=head) / head)
-    count = usual.expert_keys(w)
+    count = usual.routed(w)
     w.key("expert_feed_forward_length", usual.ff_dim(w))
-    w.key("expert_gating_func", 2)  # sigmoid
     for _ in w.layers(usual.layers(w)):
         w.copy({**usual.LAYER, "ffn_gate_inp": "block_sparse_moe.gate"})
         w.put("exp_probs_b.bias", w.take("block_sparse_moe.e_score_correction_bias"))
