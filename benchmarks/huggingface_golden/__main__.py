@@ -35,6 +35,7 @@ STATED = {  # the class that such folders state
     "exaone": "ExaoneForCausalLM",
     "internlm3": "InternLM3ForCausalLM",
     "mpt-hub": "MPTForCausalLM",
+    "bailing_hybrid-hub": "BailingMoeV3ForCausalLM",
     "gemma3n-text-part": "Gemma3nForConditionalGeneration",
 }
 PARTS = ("gemma3n-text-part",)  # of a model whose other parts want further libraries: made alone, named as in the whole

@@ -13,6 +13,8 @@ INDEXED = {
     **{"index_n_heads": 2, "index_head_dim": 16, "index_topk": 64},  # as many as there are: all, as here
     **{"n_group": 2, "topk_group": 1, "num_hidden_layers": 3},
 }
+DELTA = {**MLA, "n_routed_experts": None, "num_experts": 4, "num_hidden_layers": 4, "n_group": 2}
+LING = {**DELTA, "head_dim": 8, "qk_rope_head_dim": 8, "layer_group_size": 2, "topk_group": 1}
 MSCALE = {"mscale": 0.7, "mscale_all_dim": 0.7}
 GROWING = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
 
@@ -32,16 +34,14 @@ CASES: Cases = {
     "kimi_linear": (
         "KimiLinearForCausalLM",
         {
-            **MLA,
-            "n_routed_experts": None,
-            "num_experts": 4,
+            **DELTA,
             "q_lora_rank": None,
             "linear_head_dim": 16,
             "linear_num_heads": 4,
-            "num_hidden_layers": 4,
             "layer_types": ["linear_attention", "full_attention"] * 2,
-            "n_group": 2,
         },
     ),
+    "bailing_hybrid": ("BailingHybridForCausalLM", LING),
+    "bailing_hybrid-hub": ("BailingHybridForCausalLM", {**LING, "q_lora_rank": None, "kda_lower_bound": -2.0}),
     "minicpm3": ("MiniCPM3ForCausalLM", {**MLA, "hidden_size": 32}),
 }
