@@ -39,6 +39,15 @@ CASES: Cases = {
             "vision_config": {**VISION, "out_hidden_size": 32, "text_hidden_size": 32},
         },
     ),
+    "muse_glimmer": (
+        "MuseGlimmerForConditionalGeneration",
+        {
+            "text_config": {**BASE, **WINDOW, "head_dim": 16, "num_hidden_layers": 5},
+            "vision_config": {**VISION, "pos_emb_height": 2, "pos_emb_width": 2, "layer_types": ["full_attention"]},
+            "out_hidden_size": 128,
+            "projector_hidden_size": 32,
+        },
+    ),
     "paddleocr_vl": (
         "PaddleOCRVLForConditionalGeneration",
         {
