@@ -44,7 +44,7 @@ def check(w: Writer, local: np.ndarray) -> None:
     base = rope.base(w.config)
     wanted = np.where(local, base, 0.0).tolist()
     if w.config.numbers("layer_rope_theta", count=len(local), default=wanted) != wanted:
-        raise UnsupportedError(f"{w.config.where}: layer_rope_theta is not rope_theta where there is a window and else 0")
+        raise UnsupportedError(f"{w.config.where}: layer_rope_theta is not rope_theta with a window, 0 without")
     if rope.parameters(w.config).text("rope_type", default="default") != "default":
         raise UnsupportedError(f"{w.config.where}: positions are scaled, which {w.arch} has not")
     if w.config.number("post_norm_eps", default=POST_EPS) != POST_EPS:
