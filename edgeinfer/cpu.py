@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -184,9 +185,9 @@ class CpuBackend:
     def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
         check_step(self, chunks, logits)
         out = logits if logits.flags.c_contiguous else np.empty(logits.shape, np.float32)
-        lengths = self._begin(chunks)
+        lengths, run = self._begin(chunks)
         self._write_to(out)
-        self._run(self._program, chunks)
+        run(self._program)
         self._end(chunks, lengths)
         if out is not logits:
             logits[:] = out
@@ -195,14 +196,14 @@ class CpuBackend:
         if self._selection is None:
             return full_step_top(self, chunk, k)
         check_step(self, [chunk], self._one_row)
-        lengths = self._begin([chunk])
-        found = self._selection.run(lambda program: self._run(program, [chunk]), k)
+        lengths, run = self._begin([chunk])
+        found = self._selection.run(run, k)
         if found is None:  # something is not finite: what, the linear layer says
             logits = np.empty((1, self.n_vocab), np.float32)
             self._write_to(logits)
-            self._run(Program(self._records[-1:]), [])
+            self._run(0, False, Program(self._records[-1:]))
             found = top(logits[0], k)
-        self._selection.after_step(lambda program: self._run(program, []))
+        self._selection.after_step(partial(self._run, 0, False))
         self._end([chunk], lengths)
         return found
 
@@ -216,9 +217,11 @@ class CpuBackend:
             self._program.set(op, field, logits.ctypes.data)
             self._program.set(op, field + 1, 4 * self.plan.width)
 
-    def _begin(self, chunks: Sequence[Chunk]) -> list[int]:
-        """What is to be done before the workers take a step; the lengths of its sequences."""
-        if not self._single(chunks):
+    def _begin(self, chunks: Sequence[Chunk]) -> tuple[list[int], Callable[[Program], None]]:
+        """What is to be done before the workers take a step; the lengths of its sequences, and what runs programs of
+        it."""
+        single = self._single(chunks)
+        if not single:
             self._workers.gather()
         lengths = [self.length(chunk.seq) for chunk in chunks]
         reach = 0
@@ -229,7 +232,7 @@ class CpuBackend:
         for table in self._ropes:
             table.reach(reach)
         self._counters.clear()
-        return lengths
+        return lengths, partial(self._run, sum(len(chunk.ids) for chunk in chunks), single)
 
     def _end(self, chunks: Sequence[Chunk], lengths: Sequence[int]) -> None:
         """What is to be done after it."""
@@ -237,10 +240,9 @@ class CpuBackend:
             self._cache.lengths[chunk.seq] = length + len(chunk.ids)
             self._states.end(chunk.seq, length, len(chunk.ids))
 
-    def _run(self, program: Program, chunks: Sequence[Chunk]) -> None:
-        """Run a program, of a step of these chunks if of any."""
-        tokens = sum(len(chunk.ids) for chunk in chunks)
-        threads, late = self._decode if tokens == 1 else self._prefill, self if self._single(chunks) else None
+    def _run(self, tokens: int, single: bool, program: Program) -> None:
+        """Run a program, of a step of so many tokens if of any; `single` as of `_single`."""
+        threads, late = self._decode if tokens == 1 else self._prefill, self if single else None
         self._workers.run(program.address, program.count, self._step.address, threads, late)
 
     def _single(self, chunks: Sequence[Chunk]) -> bool:
