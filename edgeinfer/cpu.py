@@ -110,7 +110,7 @@ class CpuBackend:
         )
         self._program = Program(self._records)
         self._outs = [
-            (i, node.record.names.index(name))
+            (i, node.record.names.index(name), buffer.start)
             for i, node in enumerate(nodes)
             for name, buffer in {**node.reads, **node.writes}.items()
             if buffer.root.logits
@@ -213,8 +213,8 @@ class CpuBackend:
         return self._selection.spared if self._selection else 0
 
     def _write_to(self, logits: np.ndarray) -> None:
-        for op, field in self._outs:
-            self._program.set(op, field, logits.ctypes.data)
+        for op, field, start in self._outs:
+            self._program.set(op, field, logits.ctypes.data + start)
             self._program.set(op, field + 1, 4 * self.plan.width)
 
     def _begin(self, chunks: Sequence[Chunk]) -> tuple[list[int], Callable[[Program], None]]:

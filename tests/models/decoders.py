@@ -1,9 +1,11 @@
 """Small random models of architectures and tensors of which the kit has none; `golden_decoders.py` keeps llama.cpp's
-logits for them, and the mean of the rows of encoders."""
+logits for them, and the mean of the rows of encoders, `golden_chameleon.py` those of transformers for the one of which
+llama.cpp leaves out a sum."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 from tests import tiny
 from tests.models.encoders import GQA_QKV, Shapes, embedding, layers, matrix, values, vector
 
+PAGE = pathlib.Path(__file__).with_name("decoders.json")
 DIM, HEADS, KV_HEADS, HEAD_DIM, FF = 32, 4, 2, 16, 48
 EXPERTS, USED, EXPERT_FF = 8, 3, 16
 LAYERS, WINDOW = 4, 8
@@ -28,14 +31,24 @@ class Case:
     keys: dict[str, Any]
     shapes: Shapes
     tolerance: float = 1e-4  # of a logit: how far apart sums in another order are here; more where there is GELU
+    first: int = 0  # of the logits that are kept
 
     def write(self, path: pathlib.Path) -> pathlib.Path:
         """The model as a GGUF file of float32."""
         keys = {f"{self.arch}.{name}": value for name, value in (COMMON | self.keys).items()}
         tensors = {name: (values(name, shape), "F32") for name, shape in self.shapes.items()}
         tensors |= {name: (-np.abs(x), kind) for name, (x, kind) in tensors.items() if name.endswith("ssm_a")}
-        tiny.save(path, {"general.architecture": self.arch} | keys | tiny.spm(), tensors)
+        rows = self.shapes["token_embd.weight"][0]
+        tiny.save(path, {"general.architecture": self.arch} | keys | vocabulary(rows), tensors)
         return path
+
+
+def vocabulary(size: int) -> dict[str, Any]:
+    """That of `tiny.spm`, with unused tokens behind it."""
+    keys, unused = tiny.spm(), range(tiny.VOCAB, size)
+    for name, more in (("tokens", [f"<{i}>" for i in unused]), ("scores", [-1e3]), ("token_type", [5])):
+        keys[f"tokenizer.ggml.{name}"] += more * (len(unused) // len(more) if unused else 0)
+    return keys
 
 
 COMMON: dict[str, Any] = {
@@ -189,6 +202,14 @@ TWO_SHARED = (
     matrix("ffn_gate_shexp", 2 * EXPERT_FF) | matrix("ffn_up_shexp", 2 * EXPERT_FF)
     | matrix("ffn_down_shexp", DIM, 2 * EXPERT_FF)
 )  # fmt: skip
+PICTURES_END = 8196  # of Chameleon's ids of pictures
+DRAWING = (
+    matrix("token_embd", PICTURES_END + KEPT) | vector("output_norm") | matrix("output", PICTURES_END + KEPT)
+    | layers(
+        LAYERS, NORMS, FULL_ATTENTION, MLP,
+        {f"attn_{x}_norm.{part}": (2, HEAD_DIM) for x in "qk" for part in ("weight", "bias")},
+    )
+)  # fmt: skip
 ROWS = embedding(tiny.VOCAB)
 
 
@@ -216,6 +237,8 @@ CASES = {
         ENDS | mixed(NORMS) | each(lambda layer: LOW_RANK | GATE if layer == 2 else WHOLE_KDA),
     ),  # fmt: skip
     "cogvlm": Case("cogvlm", FULL, ENDS | layers(LAYERS, NORMS, FULL_FUSED, MLP, VISUAL)),
+    "chameleon": Case("chameleon", FULL, DRAWING, first=PICTURES_END),
+    "chameleon-34b": Case("chameleon", {**FULL, "swin_norm": True}, DRAWING, first=PICTURES_END),
     "cohere2moe": Case(
         "cohere2moe",
         {**WEIGHED, **WINDOWED, "logit_scale": 0.5, "leading_dense_block_count": 1},
@@ -349,3 +372,16 @@ ENCODERS = {
         "t5encoder", T5, T5_LAYERS | {f"enc.blk.{layer}.ffn_gate.weight": (FF, DIM) for layer in range(LAYERS)}, 1e-3
     ),
 }
+
+
+def keep(found: dict[str, np.ndarray]) -> None:
+    """Put these golden numbers into decoders.json, a line for each case."""
+    golden = json.loads(PAGE.read_text()) | {
+        name: [float(f"{number:.6g}") for number in numbers.tolist()] for name, numbers in found.items()
+    }
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(golden[name], separators=(',', ':'))}"
+        for name in CASES | ENCODERS
+        if name in golden
+    ]
+    PAGE.write_text("{\n" + ",\n".join(lines) + "\n}\n")

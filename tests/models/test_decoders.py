@@ -3,7 +3,6 @@ backends, in one step and in pieces."""
 
 import contextlib
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -14,9 +13,9 @@ from edgeinfer.cpu import CpuBackend
 from edgeinfer.formats import gguf
 from edgeinfer.reference import ReferenceBackend
 from tests.models import oracle
-from tests.models.decoders import CASES, DIM, ENCODERS, KEPT, PROMPT
+from tests.models.decoders import CASES, DIM, ENCODERS, KEPT, PAGE, PICTURES_END, PROMPT
 
-GOLDEN = json.loads(pathlib.Path(__file__).with_name("decoders.json").read_text())
+GOLDEN = json.loads(PAGE.read_text())
 LIMIT = 1e-4  # between our backends
 COUNT = len(PROMPT)
 
@@ -29,13 +28,23 @@ def test_every_case_has_its_golden_numbers():
 @pytest.mark.parametrize("name", CASES)
 def test_logits_are_llama_cpps(tmp_path, name, home, monkeypatch):
     monkeypatch.setenv("EDGEINFER_HOME", str(home))
+    kept = slice(CASES[name].first, CASES[name].first + KEPT)
     with gguf.open(CASES[name].write(tmp_path / "m.gguf")) as file:
         traced = plan.trace(file, COUNT)
         reference = ReferenceBackend(traced, COUNT, COUNT, 1)
         wanted = oracle.run(reference, reference.open(), PROMPT, [COUNT])
-        assert np.abs(wanted[-1, :KEPT] - GOLDEN[name]).max() < CASES[name].tolerance
+        assert np.abs(wanted[-1, kept] - GOLDEN[name]).max() < CASES[name].tolerance
         with contextlib.closing(CpuBackend(traced, COUNT, 2, "f32", COUNT, 1)) as backend:
             oracle.check_pieces(backend, backend.open(), PROMPT, wanted, LIMIT)
+
+
+def test_chameleon_draws_no_pictures(tmp_path):
+    with gguf.open(CASES["chameleon"].write(tmp_path / "m.gguf")) as file:
+        backend = ReferenceBackend(plan.trace(file, COUNT), COUNT, COUNT, 1)
+        logits = oracle.run(backend, backend.open(), PROMPT, [COUNT])
+    assert (logits[:, 4:PICTURES_END] < -1e30).all() and (
+        np.abs(np.delete(logits, range(4, PICTURES_END), 1)) < 10
+    ).all()
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
