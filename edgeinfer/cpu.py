@@ -46,7 +46,7 @@ class CpuBackend:
         self.n_vocab = plan.config.vocab
         self.tier = cpu.host().tier
         self.plan, self.kv_type = plan, kv_type
-        attends = [op.attrs for op in plan.ops if op.kind == "attend" and len(op.ins) == 3]  # others use their KV
+        attends = [op.attrs for op in plan.ops if op.caches]  # others use their KV
         layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in attends]
         together = self.n_batch if plan.pooling else None  # texts are read in one step and given back
         self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type, together)

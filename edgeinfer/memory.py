@@ -29,7 +29,7 @@ def kv_bytes(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> int:
     elements, size = KV_TYPES[kv_type]
     total = state.sequence_bytes(plan.ops)
     for op in plan.ops:
-        if op.kind == "attend" and len(op.ins) == 3:  # others read the KV of an earlier layer
+        if op.caches:  # others read the KV of an earlier layer
             window = op.attrs["window"]
             tokens = min(n_ctx, window + n_batch) if window else n_ctx
             row = sum(-(-op.attrs[dim] // elements) * size for dim in ("key_dim", "value_dim"))

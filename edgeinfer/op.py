@@ -24,3 +24,8 @@ class Op:
     ins: tuple[Value, ...] = ()
     weights: tuple[str, ...] = ()
     attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def caches(self) -> bool:
+        """Whether it appends keys and values to those of a layer."""
+        return "kv_heads" in self.attrs and len(self.ins) >= 3

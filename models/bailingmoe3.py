@@ -18,7 +18,7 @@ def forward(b: Builder) -> Value:
         if b.has("ssm_conv1d_q"):
             h = kimi_linear.delta_attention(b, h, decay(b, h), gate(b, h))
         else:
-            q = b.rope(deepseek2.queries(b, h, key_dim), rope, key_dim, key_dim - c.rope_dim)
+            q = b.rope(deepseek2.queries(b, deepseek2.query_vector(b, h), key_dim), rope, key_dim, key_dim - c.rope_dim)
             y = deepseek2.latent(b, h, q, rope, layer, scale)
             h = b.mul(y, b.activate(b.linear(h, "attn_gate", b.rows("attn_gate")), "sigmoid"))
         x = b.add(x, b.linear(h, "attn_output", c.dim))

@@ -18,7 +18,7 @@ def forward(b: Builder) -> Value:
         if b.has("ssm_conv1d_q"):
             h = delta_attention(b, h, decay(b, h), low_rank(b, h, "g"))
         else:
-            q = deepseek2.queries(b, h, key_dim)
+            q = deepseek2.queries(b, deepseek2.query_vector(b, h), key_dim)
             h = (deepseek2.latent if b.has("attn_k_b") else deepseek2.expanded)(b, h, q, None, layer, still)
         x = b.add(x, b.linear(h, "attn_output", c.dim))
         x = b.add(x, b.moe(b.norm(x, "ffn_norm"), "silu", "sigmoid"))

@@ -13,7 +13,7 @@ def forward(b: Builder) -> Value:
     x = b.embed(scale=EMBEDDING)
     for layer in b.layers():
         h = b.norm(x, "attn_norm")
-        q = b.rope(deepseek2.queries(b, h, c.key_dim), rope, start=c.key_dim - c.rope_dim)
+        q = b.rope(deepseek2.queries(b, deepseek2.query_vector(b, h), c.key_dim), rope, start=c.key_dim - c.rope_dim)
         h = b.linear(deepseek2.expanded(b, h, q, rope, layer), "attn_output", c.dim)
         x = b.add(x, b.scale(h, branch))
         x = b.add(x, b.scale(b.gated_mlp(b.norm(x, "ffn_norm"), "silu"), branch))

@@ -10,7 +10,7 @@ def forward(b: Builder) -> Value:
     x = b.embed()
     for layer in b.layers():
         h = b.norm(x, "attn_norm")
-        q = b.rope(deepseek2.queries(b, h, c.key_dim), rope, start=c.key_dim - c.rope_dim)
+        q = b.rope(deepseek2.queries(b, deepseek2.query_vector(b, h), c.key_dim), rope, start=c.key_dim - c.rope_dim)
         x = b.add(x, b.linear(deepseek2.expanded(b, h, q, rope, layer), "attn_output", c.dim))
         x = b.add(x, b.plain_mlp(b.norm(x, "ffn_norm"), "relu2"))
     return b.logits(x)

@@ -140,7 +140,8 @@ class Band:
         self.totals = self.q + BAND * ROW  # notes of all chunks so far
         self.notes = self.totals + BAND * ROW  # of one chunk
         self.scores = self.notes + BAND * ROW  # f32[CHUNK], then weights
-        # 64 bytes each: last and first position seen, its own, slope f32 or where the bias of its own position lies
+        # 64 bytes each: last and first position seen, its own, slope f32 or where the bias of its own position lies,
+        # and where the numbers of `seen` lie
         self.rows = self.scores + BAND * ROW
         self.products = Codes(e, r) if attend.kv_type == "q8_0" else Floats(e, r, attend.kv_type)
 
@@ -218,6 +219,8 @@ class Band:
         state = self.rows + i * 64
         e.store(e.select(valid, last, -1), state)
         e.store(earliest, state + 8)
+        if "seen" in self.attend.extras:
+            e.store(r.seen + token * r.seen_stride, state + 32)
         if "slopes" in self.attend.extras:
             e.store(position, state + 16)
             e.store(e.load(r.slopes + head * 4, F32) * LOG2E, state + 24)
@@ -330,6 +333,14 @@ class Band:
 
             change(begin, end, biased)
         hidden = float("-inf")
+        if "seen" in extras:
+            words, bits = e.field(state, 4), e.const(vec(I32, 16), [1 << i for i in range(16)])
+
+            def count(score: Value, key: Value) -> Value:
+                word = e.lane(e.to_int(e.load(words + (key >> 4) * 4, vec(F32, 1))), 0)
+                return e.select((e.splat(word, 16) & bits) > 0, score, hidden)
+
+            change(begin, last + 1, count)
         change(begin, earliest, lambda score, key: e.select(numbers >= within(earliest, key), score, hidden))
         change((last + 1) & -BLOCK, end, lambda score, key: e.select(numbers <= within(last, key), score, hidden))
         tops = [e.var(WIDE, NOTHING) for _ in range(self.width // 16)]

@@ -11,6 +11,7 @@ from edgeinfer.simd_kernels import (
     executor,
     experts,
     hadamard,
+    indexer,
     kv,
     linear,
     norms,
@@ -48,6 +49,7 @@ def table() -> dict[str, tuple[int, Body]]:
         "norm": norms.norm,
         "layer_norm": norms.layer_norm,
         "l2_norm": norms.l2_norm,
+        "softmax": norms.softmax,
         "dot": norms.dot,
         "sparsify": norms.sparsify,
         "outputs": rows.outputs,
@@ -75,11 +77,13 @@ def table() -> dict[str, tuple[int, Body]]:
         "screen.bounds": screen.bounds,
         "screen.view": screen.view,
         "screen.widen": screen.widen,
+        **{f"rate.{name}": indexer.Rate(name).body for name in KV_BYTES},
+        "choose": indexer.choose,
         **{f"store.{name}": kv.Store(name).body for name in KV_BYTES},
         **{
             attend_name(name, extras): attention.Attend(name, extras).body
             for name in KV_BYTES
-            for extras in (*subsets(ATTENTION_EXTRAS), ("biases",))
+            for extras in (*subsets(ATTENTION_EXTRAS), ("biases",), ("seen",), ("sinks", "seen"))
         },
     }
     types = {**QUANTS, **FLOATS}

@@ -91,7 +91,7 @@ BIAS_AT = SPARE - 256  # bytes before the biases of a panel's rows
 BLOCK = 16  # tokens of a block
 REACH = 128  # positions from which on keys have the same bias
 BIASES = 2 * (REACH + BLOCK) + 1  # of a head, with a block on either side of those that are the same
-HEAD_ROOM = 512  # most dims of a head
+HEAD_ROOM = 576  # most dims of a head: a latent vector of 512, and 64 that turn
 CHUNK = 256  # positions, from a multiple of it on, whose scores are weighed together
 SPLIT = 16  # tokens of a step up to which workers share the chunks of a row
 BAND = 96  # query rows that go through a chunk while it is in the cache
@@ -108,12 +108,12 @@ ATTENTION_EXTRAS = (
     "slopes",
     "sinks",
     "chunk",
-)  # what else may happen to scores; a kernel has those its name lists, or "biases" alone
+)  # what else may happen to scores; a kernel has those its name lists; or "biases" alone; or "seen", perhaps with sinks
 
 
 def attend_name(kv_type: str, extras: Iterable[str]) -> str:
     """The kernel of attention over this kind of KV with these extras."""
-    return ".".join(["attend", kv_type, *(extra for extra in (*ATTENTION_EXTRAS, "biases") if extra in extras)])
+    return ".".join(["attend", kv_type, *(extra for extra in (*ATTENTION_EXTRAS, "biases", "seen") if extra in extras)])
 
 
 def scratch_bytes(tokens: int, panel_rows: int, widest: int) -> int:

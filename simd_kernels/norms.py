@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.record import GROUPED, NORM, UNARY
+from edgeinfer.simd_kernels.record import GROUPED, NORM, SOFTMAX, UNARY
 from edgeinfer.simd_kernels.rows import WIDE, get, my_rows, put, sweep
 from edgeinfer.simd_kernels.values import F32, Value
 
@@ -82,6 +82,30 @@ def l2_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -
         length = e.root(reduce(e, x, r.size, lambda v: v * v))
         factor = e.splat(e.const(F32, 1.0) / e.select(length < r.eps_f32, r.eps_f32, length), 16)
         sweep(e, r.size, lambda k, mask: put(e, get(e, x + k * 4, mask) * factor, out + k * 4, mask))
+
+
+def softmax(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+    """exp(x) / its sum, the largest number taken off before."""
+    r = SOFTMAX.read(e, op)
+    with my_groups(e, op, r, thread, threads) as (_, x, out):
+        most, total = e.var(WIDE, float("-inf")), e.var(WIDE)
+
+        def compare(k: Value, mask: Value | None) -> None:
+            number = get(e, x + k * 4, mask)
+            number = number if mask is None else e.select(mask, number, float("-inf"))
+            most.set(e.maximum(number, most.get()))
+
+        sweep(e, r.size, compare)
+        top = e.splat(e.largest(most.get()), 16)
+
+        def weigh(k: Value, mask: Value | None) -> None:
+            weight = e.exp(get(e, x + k * 4, mask) - top)
+            put(e, weight, out + k * 4, mask)
+            total.set(total.get() + (weight if mask is None else e.select(mask, weight, 0.0)))
+
+        sweep(e, r.size, weigh)
+        factor = e.splat(e.const(F32, 1.0) / e.total(total.get()), 16)
+        sweep(e, r.size, lambda k, mask: put(e, get(e, out + k * 4, mask) * factor, out + k * 4, mask))
 
 
 def dot(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:

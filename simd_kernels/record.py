@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgeinfer.simd_kernels.emit import Emitter
     from edgeinfer.simd_kernels.values import Value
 
-OP_FIELDS = 28
+OP_FIELDS = 32
 OP_BYTES = 8 * OP_FIELDS
 HEAD = ("kernel", "wait", "count", "chain", "board", "parts")
 NO_BOARD = {"board": 0, "parts": 0}  # for runs in which workers wait for each other
@@ -68,6 +68,7 @@ STEP = Record(
 XY = ("x", "x_stride", "out", "out_stride")
 # weight_group: bytes from a group's weights to the next one's
 NORM = operation(*XY, "weight", "bias", "weight_group", "size", "groups", "eps_f32")
+SOFTMAX = operation(*XY, "size", "groups")
 ELEMENTWISE = operation(*XY, "y", "y_stride", "width")
 UNARY = operation(*XY, "width", "a_f32", "b_f32", "c_f32", "d_f32")  # constants of the formula
 TEMPER = operation(*XY, "width", "table")  # table f32[positions]
@@ -126,12 +127,16 @@ CACHE = (
 STORE = operation("k", "k_stride", "v", "v_stride", *CACHE)
 # ahead: positions after its own that a row sees, as far as the step goes; slopes, sinks: f32[heads]; chunk: positions
 # see back to its last multiple only, 0 for all; cap_f32: of the scores.  With biases these stand where slopes would:
-# f32[heads][BIASES], in units of log(2), of keys from behind to ahead.
+# f32[heads][BIASES], in units of log(2), of keys from behind to ahead.  seen: f32 rows, whole numbers whose bits say
+# which of 16 positions count.
 ATTEND = operation(
     *("q", "q_stride", "out", "out_stride"),
     *CACHE,
     *("group", "window", "ahead", "counter", "scale_f32", "slopes", "sinks", "chunk", "cap_f32"),
+    *("seen", "seen_stride"),
 )
+RATE = operation("q", "q_stride", "w", "w_stride", "out", "out_stride", *CACHE, "heads", "counter")
+CHOOSE = operation(*XY, "most")
 
 # Mixture of experts.  A choice is f32[2 * used]: numbers of the chosen experts, then their weights.
 ROUTE = operation(*XY, "experts", "used", "bias", "groups", "groups_used", "normalise", "factor_f32")

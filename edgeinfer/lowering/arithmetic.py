@@ -100,6 +100,11 @@ class Arithmetic(Nodes):
             place = Buffer(out.stride, base=out, offset=4 * size * number)
             self.copy(self.value(op, 0), place, size, op.ins[0].width // size, size, size * times)
 
+    def fill(self, op: Op) -> None:
+        width, numbers = op.out.width, np.array(op.attrs["numbers"], np.float32)
+        fields = {"x": self.address(numbers), "x_stride": 0, "width": width, "groups": 1, "x_group": 0, "out_group": 0}
+        self.emit(op, "copy", record.COPY, fields, {})
+
     def copy(self, x: Buffer, out: Buffer, width: int, groups: int, x_size: int, out_size: int) -> None:
         fields = {"width": width, "groups": groups, "x_group": 4 * x_size, "out_group": 4 * out_size}
         self.append("copy", record.COPY, fields, {"x": x}, out)

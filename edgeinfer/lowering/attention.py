@@ -29,33 +29,9 @@ class Attention(Nodes):
         self.in_place(op, "temper", record.TEMPER, {"table": self.address(table)})
 
     def attend(self, op: Op) -> None:
-        """Keys and values, if it has its own, go to the cache first."""
-        a, kv = op.attrs, self.cache.kv_type
-        for name in ("key_dim", "value_dim"):
-            if a[name] > layout.HEAD_ROOM:
-                raise UnsupportedError(
-                    f"attention heads of {a[name]} dims; the kernels have room for {layout.HEAD_ROOM}"
-                )
-        key_bytes, value_bytes = layout.block_bytes(kv, a["key_dim"], a["value_dim"])
-        blocks = self.cache.groups[self.cache.windows[a["layer"]]].pool_blocks
-        fields = {
-            "tables": 0,
-            "pool": self.cache.pools[a["layer"]].ctypes.data,
-            "head_bytes": blocks * (key_bytes + value_bytes),
-            "value_at": blocks * key_bytes,
-            "key_bytes": key_bytes,
-            "value_bytes": value_bytes,
-            **{name: a[name] for name in ("kv_heads", "key_dim", "value_dim")},
-        }
-        pool = self.cached.setdefault(a["layer"], Buffer(0))
-        helpers = {"tables": f"tables{self.cache.windows[a['layer']]}"}
-        if len(op.ins) == 3:
-            reads = {"k": self.rotated(op, 1, a["key_dim"]), "v": self.rotated(op, 2, a["value_dim"])}
-            self.nodes.append(
-                Node(f"store.{kv}", record.STORE, dict(fields), reads, {"": pool}, self.rows, True, dict(helpers))
-            )
-        biased = bool(a["buckets"])
-        extras = {"cap": a["cap"], "slopes": a["slopes"], "chunk": a["chunk"], "biases": biased}
+        a, (fields, helpers, pool) = op.attrs, self.stored(op)
+        biased, seen = bool(a["buckets"]), {"seen": self.value(op, 3)} if op.ins[3:] else {}
+        extras = {"cap": a["cap"], "slopes": a["slopes"], "chunk": a["chunk"], "biases": biased, "seen": seen}
         extras["sinks"] = bool(op.weights) and not biased
         fields.update(
             group=a["heads"] // a["kv_heads"],
@@ -67,9 +43,10 @@ class Attention(Nodes):
         )
         fields["slopes"] = self.biases(op) if biased else self.address(np.array(a["slopes"], np.float32))
         fields["sinks"] = self.floats(op.weights[0]) if extras["sinks"] else 0
-        name = layout.attend_name(kv, [extra for extra, given in extras.items() if given])
-        q = self.rotated(op, 0, a["key_dim"])
-        self.emit(op, name, record.ATTEND, fields, {"q": q, "": pool}, helpers, alone=False)
+        name = layout.attend_name(self.cache.kv_type, [extra for extra, given in extras.items() if given])
+        reads = {"q": self.rotated(op, 0, a["key_dim"]), "": pool}
+        fields |= {} if seen else {"seen": 0, "seen_stride": 0}
+        self.emit(op, name, record.ATTEND, fields, reads | seen, helpers, alone=False)
         out = self.values[op.out.id]
         self.rotate(out, out, op.out.width, a["value_dim"])
 
@@ -78,6 +55,44 @@ class Attention(Nodes):
         wide = np.pad(buckets, (layout.BIASES - len(buckets)) // 2, mode="edge")
         by_distance = self.plan.tensors[op.weights[0]].float32()[wide].T
         return self.address(np.ascontiguousarray(by_distance / np.float32(math.log(2))))
+
+    def rate(self, op: Op) -> None:
+        fields, helpers, pool = self.stored(op)
+        fields["heads"] = op.attrs["heads"]
+        reads = {"q": self.rotated(op, 0, op.attrs["key_dim"]), "w": self.value(op, 2), "": pool}
+        self.emit(op, f"rate.{self.cache.kv_type}", record.RATE, fields, reads, helpers, alone=False)
+
+    def choose(self, op: Op) -> None:
+        self.emit(op, "choose", record.CHOOSE, {"most": op.attrs["count"]}, {"x": self.value(op, 0)})
+
+    def stored(self, op: Op) -> tuple[dict[str, int | float], dict[str, str], Buffer]:
+        """What kernels have to know of a layer's keys and values, after the op's own, if it has such, are stored."""
+        a, kv = op.attrs, self.cache.kv_type
+        for name in ("key_dim", "value_dim"):
+            if a[name] > layout.HEAD_ROOM:
+                raise UnsupportedError(
+                    f"attention heads of {a[name]} dims; the kernels have room for {layout.HEAD_ROOM}"
+                )
+        key_bytes, value_bytes = layout.block_bytes(kv, a["key_dim"], a["value_dim"])
+        blocks = self.cache.groups[self.cache.windows[a["layer"]]].pool_blocks
+        fields: dict[str, int | float] = {
+            "tables": 0,
+            "pool": self.cache.pools[a["layer"]].ctypes.data,
+            "head_bytes": blocks * (key_bytes + value_bytes),
+            "value_at": blocks * key_bytes,
+            "key_bytes": key_bytes,
+            "value_bytes": value_bytes,
+            **{name: a[name] for name in ("kv_heads", "key_dim", "value_dim")},
+        }
+        pool = self.cached.setdefault(a["layer"], Buffer(0))
+        helpers = {"tables": f"tables{self.cache.windows[a['layer']]}"}
+        if op.caches:
+            keys = self.rotated(op, 1, a["key_dim"])
+            reads = {"k": keys, "v": self.rotated(op, 2, a["value_dim"]) if a["value_dim"] else keys}
+            self.nodes.append(
+                Node(f"store.{kv}", record.STORE, dict(fields), reads, {"": pool}, self.rows, True, dict(helpers))
+            )
+        return fields, helpers, pool
 
     def rotated(self, op: Op, index: int, head_dim: int) -> Buffer:
         """An input, its heads rotated where the cache holds codes; in its own place where nothing else reads it."""

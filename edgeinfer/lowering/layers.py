@@ -57,6 +57,10 @@ class Layers(Nodes):
 
     layer_norm = l2_norm = norm
 
+    def softmax(self, op: Op) -> None:
+        fields = {"size": op.attrs["size"], "groups": op.out.width // op.attrs["size"]}
+        self.emit(op, "softmax", record.SOFTMAX, fields, {"x": self.value(op, 0)})
+
     def linear(self, op: Op) -> None:
         tensor = self.plan.tensors[op.weights[0]]
         x = self.value(op, 0) if tensor.type.name in layout.FLOATS else self.quantise(op)

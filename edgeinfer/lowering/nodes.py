@@ -101,7 +101,7 @@ class Nodes:
         for op in self.ops:
             if op.kind == "linear":
                 self.linears[op.ins[0].id].append(op)
-        self.attended = {op.ins[2].id for op in self.ops if op.kind == "attend" and len(op.ins) == 3}
+        self.attended = {op.ins[2].id for op in self.ops if op.kind == "attend" and op.caches}
         self.nodes: list[Node] = []
         self.values: dict[int, Buffer] = {}
         self.quantised: dict[tuple[int, bool], Buffer] = {}

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from edgeinfer.op import Op, Value
 
-MEETS_OTHERS = ("embed", "positions", "segments", "rope", "temper", "attend", "shift", "conv", "ssm", "wkv", "delta")
+MEETS_OTHERS = (
+    *("embed", "positions", "segments", "rope", "temper", "attend", "rate", "choose"),
+    *("shift", "conv", "ssm", "wkv", "delta"),
+)
 
 
 def early(ops: Sequence[Op]) -> list[Op]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from edgeinfer.op import Op
 from edgeinfer.reference_ops.step import Array, Held, Step, groups, parts
+from edgeinfer.verbs.attention import SEEN
 
 
 def rope(op: Op, step: Step, x: Array) -> Array:
@@ -40,13 +41,21 @@ def attend(op: Op, step: Step, q: Array, *kv: Array) -> Array:
     name = f"attend {op.attrs['layer']}"
 
     def one(held: Held, q: Array, *kv: Array) -> Array:
-        keys, values = held.append(name, *kv) if kv else held.rows[name]
-        return attend_one(op, q, keys, values, sinks, biases)
+        keys, values = held.append(name, *(parts(x, op.attrs["kv_heads"]) for x in kv[:2])) if kv else held.rows[name]
+        return attend_one(op, q, keys, values, sinks, biases, *kv[2:])
 
-    return step.each(one, q, *(parts(x, op.attrs["kv_heads"]) for x in kv))
+    return step.each(one, q, *kv)
 
 
-def attend_one(op: Op, q: Array, keys: Array, values: Array, sinks: Array | None, biases: Array | None = None) -> Array:
+def attend_one(
+    op: Op,
+    q: Array,
+    keys: Array,
+    values: Array,
+    sinks: Array | None,
+    biases: Array | None = None,
+    seen: Array | None = None,
+) -> Array:
     """softmax(q . keys * scale) . values, where q is that of the last positions.
 
     q f32[tokens, heads * key_dim], keys and values f32[positions, kv_heads, dim] -> f32[tokens, heads * value_dim].
@@ -63,6 +72,8 @@ def attend_one(op: Op, q: Array, keys: Array, values: Array, sinks: Array | None
     if biases is not None:
         scores = scores + biases[bucket(op, behind)].transpose(2, 0, 1)
     scores[:, ~visible(op, behind, positions)] = -np.inf
+    if seen is not None:
+        scores[:, ~spread(seen)[:, : len(positions)]] = -np.inf
     most = scores.max(axis=-1, keepdims=True)
     most = most if sinks is None else np.maximum(most, sinks[:, None, None])
     weights: Array = np.exp(scores - most)
@@ -87,4 +98,29 @@ def visible(op: Op, behind: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return seen
 
 
-OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (rope, temper, attend)}
+def rate(op: Op, step: Step, q: Array, k: Array, w: Array) -> Array:
+    def one(held: Held, q: Array, k: Array, w: Array) -> Array:
+        (keys,) = held.append(f"rate {op.attrs['layer']}", k)
+        products = np.maximum(parts(q, op.attrs["heads"]) @ keys.T, np.float32(0))  # f32[tokens, heads, positions]
+        scores = np.full((len(q), op.out.width), -np.inf, np.float32)
+        scores[:, : len(keys)] = (products * w[:, :, None]).sum(axis=1)
+        scores[np.arange(op.out.width) > np.arange(len(keys) - len(q), len(keys))[:, None]] = -np.inf
+        return scores
+
+    return step.each(one, q, k, w)
+
+
+def choose(op: Op, step: Step, scores: Array) -> Array:
+    best = np.argsort(-scores, axis=-1, kind="stable")[:, : op.attrs["count"]]
+    chosen = np.zeros(scores.shape, np.float32)
+    np.put_along_axis(chosen, best, np.float32(1), axis=-1)
+    return groups(chosen, SEEN) @ np.float32(2) ** np.arange(SEEN, dtype=np.float32)
+
+
+def spread(seen: Array) -> np.ndarray:
+    """bool[tokens, positions] of numbers whose bits say which of 16 positions are chosen."""
+    bits = seen.astype(np.int64)[:, :, None] >> np.arange(SEEN) & 1
+    return bits.reshape(len(seen), -1).astype(bool)
+
+
+OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (rope, temper, attend, rate, choose)}

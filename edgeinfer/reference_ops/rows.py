@@ -54,6 +54,13 @@ def l2_norm(op: Op, step: Step, x: Array) -> Array:
     return (y / length).reshape(x.shape)
 
 
+def softmax(op: Op, step: Step, x: Array) -> Array:
+    y = groups(x, op.attrs["size"])
+    weights: Array = np.exp(y - y.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights.reshape(x.shape)
+
+
 def linear(op: Op, step: Step, x: Array) -> Array:
     y = x @ step.weights[op.weights[0]].reshape(op.out.width, -1).T
     return y + step.weights[op.weights[1]] if len(op.weights) == 2 else y
@@ -78,6 +85,10 @@ def join(op: Op, step: Step, *xs: Array) -> Array:
 def repeat(op: Op, step: Step, x: Array) -> Array:
     repeated = np.repeat(groups(x, op.attrs["size"])[:, :, None], op.attrs["times"], axis=2)
     return repeated.reshape(len(x), op.out.width)
+
+
+def fill(op: Op, step: Step, x: Array) -> Array:
+    return np.tile(np.array(op.attrs["numbers"], np.float32), (len(x), 1))
 
 
 def activate(op: Op, step: Step, x: Array) -> Array:
@@ -201,6 +212,7 @@ ACTIVATIONS: dict[str, Callable[..., Array]] = {f.__name__: f for f in FUNCTIONS
     "exp": np.exp,
     "sqrt": np.sqrt,
 }
-LAYERS = (embed, positions, segments, norm, layer_norm, l2_norm, linear, head_linear, activate, gated, outputs, pool)
-ARITHMETIC = (split, join, repeat, add, mul, plus, times, dot, sparsify, scale, clamp, softcap)
+NORMS = (norm, layer_norm, l2_norm, softmax)
+LAYERS = (embed, positions, segments, *NORMS, linear, head_linear, activate, gated, outputs, pool)
+ARITHMETIC = (split, join, repeat, fill, add, mul, plus, times, dot, sparsify, scale, clamp, softcap)
 OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (*LAYERS, *ARITHMETIC)}

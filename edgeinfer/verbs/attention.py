@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class Scores:
 BUCKETS = "attention.relative_buckets_count"
 MAX_BUCKETS = 256
 REACH = 128  # distance from which on all keys are in the last bucket
+SEEN = 16  # positions of which a number of `choose` tells
 PLAIN = Scores()
 BOTH_WAYS = Scores(causal=False)
 
@@ -55,12 +57,14 @@ class Attention(Tracer):
         window: int = 0,
         scale: float | None = None,
         scores: Scores = PLAIN,
+        seen: Value | None = None,
     ) -> Value:
         """Attention over the sequence's K and V of `layer`, which k and v are appended to first.
 
         Without k and v it is over those that an earlier op has appended to `layer`.  It is causal, position i seeing
         j <= i, but where `scores` or the file's attention.causal says otherwise.  A window W lets position i see j
-        where |i - j| < W; 0 lets it see all.  `scale` of the scores is 1 / sqrt(key_dim) if None.
+        where |i - j| < W; 0 lets it see all.  `scale` of the scores is 1 / sqrt(key_dim) if None.  `seen`, from
+        `choose`, are the only positions that count, of all of which those behind i stay unseen.
         """
         heads = self.config.heads
         expect(heads > 0 and q.width % heads == 0, f"attend with {heads} heads of {q.width}")
@@ -75,6 +79,9 @@ class Attention(Tracer):
             fits = kv_heads > 0 and (heads % kv_heads, k.width % key_dim, v.width % kv_heads) == (0, 0, 0)
             expect(fits, f"attend over {q.width}, {k.width}, {v.width} with {heads} heads")
             value_dim = v.width // kv_heads
+            if seen is not None:
+                expect(seen.width == seen_width(self.n_ctx), f"attend to positions of {seen.width} numbers")
+                ins += (seen,)
         buckets = self.keys.integer(BUCKETS, least=4, most=MAX_BUCKETS) if scores.biases else 0
         return self._emit(
             "attend",
@@ -101,6 +108,25 @@ class Attention(Tracer):
         if scores.biases is None:
             return () if scores.sinks is None else self._weight(scores.sinks, heads)
         return earlier[-1] if earlier and not self.has(scores.biases) else self._weight(scores.biases, buckets, heads)
+
+    def rate(self, q: Value, k: Value, w: Value, layer: int) -> Value:
+        """A score of every position j up to a token's own, of others -inf: sum over heads of w * relu(q . k[j]).
+
+        k, one head, is appended to those of the layer's indexer first.  q has w.width heads."""
+        expect(q.width == w.width * k.width, f"rate of {q.width}, {k.width}, {w.width}")
+        kept: dict[str, Any] = {"layer": -1 - layer, "window": 0, "kv_heads": 1, "key_dim": k.width, "value_dim": 0}
+        return self._emit("rate", SEEN * seen_width(self.n_ctx), (q, k, w), heads=w.width, **kept)
+
+    def choose(self, scores: Value, count: int) -> Value:
+        """The `count` positions with the best scores, of equal ones the first; all where there are no more.
+
+        A number says by its bits which of 16 positions they are."""
+        return self._emit("choose", scores.width // SEEN, (scores,), count=count)
+
+
+def seen_width(n_ctx: int) -> int:
+    """Numbers that say which positions of a context are seen; there are whole chunks of attention of them."""
+    return -(-n_ctx // 256) * 16
 
 
 def alibi_slopes(heads: int, max_bias: float) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from edgeinfer.errors import UnsupportedError
@@ -53,6 +54,12 @@ class Rows(Tracer):
         """Each group of `size` columns divided by its length, but by no less than eps."""
         return self._norm("l2_norm", x, None, size, eps)
 
+    def softmax(self, x: Value, size: int | None = None) -> Value:
+        """exp(x) divided by its sum, of each group of `size` columns or of the row."""
+        size = x.width if size is None else size
+        expect(x.width % size == 0, f"softmax over {size} of {x.width}")
+        return self._emit("softmax", x.width, (x,), size=size)
+
     def linear(self, x: Value, name: str, width: int, bias: str | None = None) -> Value:
         """x @ w.T, `width` wide, plus `name`.bias where the file has it, or plus the tensor `bias`.weight.
 
@@ -91,6 +98,10 @@ class Rows(Tracer):
         size = x.width if size is None else size
         expect(x.width % size == 0, f"repeat of {size} of {x.width}")
         return self._emit("repeat", times * x.width, (x,), times=times, size=size)
+
+    def fill(self, x: Value, numbers: Sequence[float]) -> Value:
+        """As many rows as x has, all of them these numbers."""
+        return self._emit("fill", len(numbers), (x,), numbers=tuple(numbers))
 
     def activate(self, x: Value, act: str, **constants: float) -> Value:
         """act(x), one of ACTIVATIONS; "gelu" is in its tanh form, "gelu_erf" exact, "relu2" relu(x)^2; "xielu" has

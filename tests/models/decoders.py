@@ -152,6 +152,7 @@ SPARSE_MLA = {
     **WEIGHED, **MLA, "attention.q_lora_rank": 24, "attention.head_count_kv": 1, "leading_dense_block_count": 1,
     "attention.indexer.head_count": 64, "attention.indexer.key_length": 128, "attention.indexer.top_k": 64,
 }  # fmt: skip
+PICKS = {"attention.indexer.top_k": 8}  # fewer than the prompt has
 INDEXER: Shapes = {
     "indexer.k_norm.weight": (128,), "indexer.k_norm.bias": (128,), "indexer.proj.weight": (64, DIM),
     "indexer.attn_k.weight": (128, DIM), "indexer.attn_q_b.weight": (64 * 128, 24),
@@ -162,6 +163,20 @@ INDEXED = LOW_RANK | INDEXER
 WHOLE_KDA = {name: shape for name, shape in KDA.items() if name[:6] not in ("ssm_f_", "ssm_g_")} | {
     f"ssm_{x}_a.weight": (WHOLE, DIM) for x in "fg"
 }
+FULL_GATE_KDA = {name: shape for name, shape in KDA.items() if name[:6] != "ssm_g_"} | {
+    "ssm_g.weight": (WHOLE, DIM), "ssm_a": (HEADS,)
+}  # fmt: skip
+RES_SCORES = vector("attn_res_score") | vector("ffn_res_score")
+LATENT_SPARSE: Shapes = (
+    {name: shape for name, shape in ROUTED.items() if "exps" not in name}
+    | {f"ffn_{x}_exps.weight": (EXPERTS, EXPERT_FF, 16) for x in ("gate", "up")}
+    | {"ffn_down_exps.weight": (EXPERTS, 16, EXPERT_FF)}
+    | matrix("ffn_routed_down", 16) | matrix("ffn_routed_up", DIM, 16) | vector("ffn_routed_norm", 16)
+)  # fmt: skip
+LIGHTNING = (
+    matrix("attn_qkv", 3 * WHOLE) | matrix("attn_gate", WHOLE) | vector("attn_norm_2", WHOLE)
+    | matrix("attn_output", DIM, WHOLE)
+)  # fmt: skip
 
 
 DEEP, RANK_7 = 128, 8  # of ARWKV 7, whose heads are 64 wide
@@ -250,7 +265,13 @@ CASES = {
         ENDS | mixed(NORMS, FULL_ATTENTION, sparse=SPARSE | TWO_SHARED),
     ),
     "deepseek32": Case("deepseek32", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
+    "deepseek32-picks": Case("deepseek32", SPARSE_MLA | PICKS, ENDS | mixed(NORMS, INDEXED)),
     "glm-dsa": Case("glm-dsa", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
+    "glm-dsa-picks": Case(
+        "glm-dsa",
+        SPARSE_MLA | PICKS | {"attention.indexer.types": [True, False, True, False]},
+        ENDS | mixed(NORMS, LOW_RANK) | each(lambda layer: {} if layer % 2 else INDEXER),
+    ),
     "grovemoe": Case(
         "grovemoe",
         {**MOE, "experts_per_group": 2, "expert_chunk_feed_forward_length": 8, "expert_group_scale": 0.0},
@@ -274,6 +295,27 @@ CASES = {
         },
         ENDS | mixed(NORMS) | each(lambda layer: MLA_ATTENTION if layer == 2 else KDA),
     ),  # fmt: skip
+    "kimi-k3": Case(
+        "kimi-k3",
+        {
+            **WEIGHED,
+            **MLA,
+            "attention.q_lora_rank": 24,
+            "ssm.conv_kernel": 4,
+            "kda.head_dim": SIZE,
+            "kda.gate_lower_bound": -0.5,
+            "attention.head_count_kv": [0, 0, 1, 0],
+            "leading_dense_block_count": 1,
+            "attn_res.block_size": 2,
+            "activation.situ_beta": 4.0,
+            "activation.situ_linear_beta": 1.0,
+            "expert_latent_length": 16,
+        },
+        ENDS
+        | vector("output_res_score")
+        | mixed(NORMS, RES_SCORES, sparse=LATENT_SPARSE | SHARED)
+        | each(lambda layer: LOW_RANK | WIDE_GATE if layer == 2 else FULL_GATE_KDA),
+    ),  # fmt: skip
     "laguna": Case(
         "laguna",
         {
@@ -291,6 +333,17 @@ CASES = {
         "maple",
         {**MOE, **PATTERN, "swiglu_clamp_exp": [0.6, 0.7, 0.8, 7.0]},
         ENDS | layers(LAYERS, NORMS, HEAD_NORMS, ATTENTION, SPARSE),
+    ),
+    "minimax-01": Case(
+        "minimax-01",
+        {
+            **MOE,
+            "residual_scale": 1.5,
+            "feed_forward_length": EXPERT_FF,
+            "rope.dimension_count": 8,
+            "full_attention_interval": 3,
+        },
+        ENDS | layers(LAYERS, NORMS, SPARSE) | each(lambda layer: ATTENTION if layer == 2 else LIGHTNING),
     ),
     "mimo2": Case(
         "mimo2",

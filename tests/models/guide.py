@@ -72,6 +72,7 @@ NEEDS: dict[str, Test] = {
     "attention to both sides": lambda op: op.kind == "attend" and not op.attrs.get("causal", True),
     "soft caps": lambda op: op.kind == "softcap" or (op.kind == "attend" and op.attrs["cap"]),
     "attention sinks": lambda op: op.kind == "attend" and op.weights,
+    "picked positions": lambda op: op.kind == "choose",
     "shared KV": lambda op: op.kind == "attend" and len(op.ins) == 1,
     "latent attention": lambda op: op.kind == "head_linear",
     "experts": lambda op: op.kind == "expert_linear",

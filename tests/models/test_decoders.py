@@ -57,11 +57,12 @@ def test_rows_of_encoders_are_llama_cpps(tmp_path, name, backend, home, monkeypa
     assert np.abs(found[0] - GOLDEN[name]).max() < ENCODERS[name].tolerance
 
 
-@pytest.mark.parametrize("name", ["deepseek32", "glm-dsa"])
-def test_more_tokens_than_an_indexer_picks_get_a_warning(tmp_path, name):
+@pytest.mark.parametrize("name, indexers", [("deepseek32", 4), ("glm-dsa-picks", 2)])
+def test_positions_are_picked_where_the_context_is_longer_than_what_is_picked(tmp_path, name, indexers):
     with gguf.open(CASES[name].write(tmp_path / "m.gguf")) as file:
-        with pytest.warns(UserWarning, match="attends to 64 picked positions"):
-            plan.trace(file, 65)
+        picked = file.get(f"{CASES[name].arch}.attention.indexer.top_k", int)
+        counts = [[op.kind for op in plan.trace(file, n_ctx).ops].count("choose") for n_ctx in (picked, picked + 1)]
+    assert counts == [0, indexers]
 
 
 @pytest.mark.parametrize("name", CASES | ENCODERS)

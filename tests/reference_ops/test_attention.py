@@ -122,3 +122,22 @@ def test_without_keys_attention_is_over_those_of_an_earlier_op():
     held = [Held()]
     assert run("attend", [[0]], [[0]], [[8]], held=held, **sized) == [[8]]
     assert run("attend", [[1]], held=held, **sized) == [[8]]
+
+
+def test_positions_are_rated_by_heads_whose_products_are_not_below_zero():
+    q, k, w = [[1, 10], [1, -1]], [[2], [3]], [[1, 0.5], [1, 7]]  # two heads of one dim
+    scores = run("rate", q, k, w, width=16, chunks=((2, 0),), layer=-1, heads=2)
+    assert scores[0][0] == 1 * 2 + 0.5 * 20 and scores[1][:2] == [2, 3]
+    assert set(scores[0][1:] + scores[1][2:]) == {-math.inf}
+
+
+def test_the_best_positions_are_bits_and_the_first_of_equal_ones_is_taken():
+    scores = [[3, 1, 3, 3] + [0] * 28, [0] * 17 + [5] + [0] * 14]
+    assert run("choose", scores, width=2, count=2) == [[1 + 4, 0], [1, 2]]
+
+
+def test_attention_to_chosen_positions_only():
+    q, k, v, seen = [[0], [0], [0]], [[0], [0], [0]], [[1], [2], [9]], [[1], [1 + 2], [2 + 4]]
+    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": ()}
+    sizes = {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1, "causal": True}
+    assert run("attend", q, k, v, seen, chunks=((3, 0),), **plain, **sizes) == [[1], [1.5], [5.5]]

@@ -78,6 +78,15 @@ def test_l2_norm_divides_by_the_length_or_by_eps():
     assert run("l2_norm", [[3, 4, 0.03, 0.04]], size=2, eps=1.0) == pytest.approx(np.array([[0.6, 0.8, 0.03, 0.04]]))
 
 
+def test_softmax_is_of_each_group_alone_and_of_large_numbers_too():
+    third = math.e / (1 + math.e)
+    assert run("softmax", [[1000, 1001, 5, 5]], size=2) == pytest.approx(np.array([[1 - third, third, 0.5, 0.5]]))
+
+
+def test_fill_has_a_row_for_each_of_its_input():
+    assert run("fill", [[7], [8]], width=3, numbers=(1.0, 2.0, 0.5)) == [[1, 2, 0.5], [1, 2, 0.5]]
+
+
 def test_head_linear_has_a_matrix_for_each_part():
     matrices = [[[1, 0], [0, 1], [1, 1]], [[2, 0], [0, 2], [2, 2]]]
     assert run("head_linear", [[1, 2, 3, 4]], weights=[matrices], width=6, heads=2) == [[1, 2, 3, 6, 8, 14]]

@@ -67,6 +67,7 @@ class Cache:
         cap=0.0,
         sinks=(),
         biases=(),
+        seen=None,
     ):
         """(got, want) f32[rows, heads, value_dim] for queries of the last `counts` tokens of the sequences."""
         rows, heads = sum(counts), self.kv_heads * group
@@ -94,6 +95,9 @@ class Cache:
                 fields["cap_f32" if extra == "cap" else extra] = cap or guarded(np.array(numbers, np.float32))
         if len(biases):
             extras["biases"], fields["slopes"] = True, guarded(np.array(biases, np.float32))
+        if seen is not None:
+            bits = seen.reshape(rows, -1, 16) @ 2.0 ** np.arange(16)
+            extras["seen"], fields["seen"] = True, padded_rows(bits.astype(np.float32))
         name = layout.attend_name(self.kv_type, [extra for extra, numbers in extras.items() if numbers])
         more = {"counter": np.zeros(1, np.int64), "scale_f32": scale, "q": padded_rows(q), "out": out}
         self.kernels.operate(name, record.ATTEND, rows, threads, step, threads > 2, **fields, **more)
@@ -102,14 +106,14 @@ class Cache:
             q = np.concatenate([twins.rounded(x) for x in np.split(q, heads, axis=1)], axis=1)
         return out, np.concatenate(
             [
-                softmax(x, *self.kv[s], scale, window, ahead, slopes, cap, sinks, biases)
+                softmax(x, *self.kv[s], scale, window, ahead, slopes, cap, sinks, biases, seen)
                 for s, x in zip(seqs, np.split(q, ends[:-1]), strict=True)
             ]
         )
 
 
-def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(), biases=()):
-    """Attention of the last len(q) positions, in float64.
+def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(), biases=(), seen=None):
+    """Attention of the last len(q) positions, in float64; `seen` bool[rows, positions] where not all count.
 
     keys, values [positions, kv_heads, dim] -> [rows, heads * value_dim]."""
     q = q.reshape(len(q), -1, keys.shape[2]).astype(np.float64)
@@ -124,6 +128,8 @@ def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(
         middle = layout.BIASES // 2
         scores += biases[:, middle - np.clip(behind, -middle, middle)] * np.log(2)
     scores[:, (behind < -ahead) | (behind >= (window or len(keys)))] = -np.inf
+    if seen is not None:
+        scores[:, ~seen[:, : len(keys)]] = -np.inf
     top = scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores - top)
     weights /= weights.sum(axis=-1, keepdims=True) + (np.exp(np.array(sinks)[:, None, None] - top) if sinks else 0)

@@ -107,6 +107,22 @@ def test_norm_of_zeros_and_of_what_is_not_finite(kernels):
     assert (got[0] == 0).all() and np.isnan(got[1]).all() and np.isnan(got[2, 3])
 
 
+@pytest.mark.parametrize("size, groups", [*((w, 1) for w in WIDTHS), (16, 5), (20, 3)])
+@pytest.mark.parametrize("rows, threads", [(1, 1), (5, 2)])
+def test_softmax(kernels, size, groups, rows, threads):
+    x = numbers(rows, size * groups) * 9 - 50
+    got = rowwise(kernels, "softmax", record.SOFTMAX, x, threads=threads, size=size, groups=groups)
+    weights = np.exp(x.reshape(rows, groups, size).astype(np.float64))
+    assert close(got, (weights / weights.sum(axis=-1, keepdims=True)).reshape(x.shape), 1e-6).all()
+
+
+def test_softmax_of_what_is_not_finite(kernels):
+    x = np.zeros((2, 20), np.float32)
+    x[0, 3], x[1, 19] = -np.inf, np.nan
+    got = rowwise(kernels, "softmax", record.SOFTMAX, x, size=20, groups=1)
+    assert got[0, 3] == 0 and close(np.delete(got[0], 3), np.full(19, 1 / 19)).all() and np.isnan(got[1]).all()
+
+
 @pytest.mark.parametrize("size, groups", [*((w, 1) for w in WIDTHS), (20, 3), (64, 4)])
 @pytest.mark.parametrize("rows, threads", [(1, 1), (5, 2)])
 def test_dot(kernels, size, groups, rows, threads):

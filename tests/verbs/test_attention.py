@@ -70,6 +70,19 @@ def test_attention_is_causal_but_where_the_architecture_or_the_file_says_otherwi
         assert b.ops[-1].attrs["causal"] == causal
 
 
+def test_positions_are_rated_chosen_and_attended_to(builder):
+    b = builder(n_ctx=300)
+    x = b.embed()
+    scores = b.rate(x, b.split(x, 0, 16), b.split(x, 0, 4), 2)
+    assert scores.width == 512 and b.ops[-1].attrs["layer"] == -3 and b.ops[-1].caches
+    seen = b.choose(scores, 8)
+    assert seen.width == 32 and b.attend(x, x, x, 2, seen=seen).width == 64 and b.ops[-1].ins == (x, x, x, seen)
+    with pytest.raises(FormatError, match="attend to positions of 64 numbers"):
+        b.attend(x, x, x, 2, seen=x)
+    with pytest.raises(FormatError, match="rate of 64, 16, 16"):
+        b.rate(x, b.split(x, 0, 16), b.split(x, 0, 16), 2)
+
+
 @pytest.mark.parametrize("widths", [(60, 32, 32), (64, 8, 32), (64, 48, 48), (64, 32, 33)])
 def test_heads_that_do_not_fit_are_named(builder, widths):
     b = builder()

@@ -66,6 +66,15 @@ def test_widths_of_parts(builder, tensors):
     assert b.mul(x, b.split(x, 0, 4)).width == 64 and b.dot(x, x, 4).width == 4
 
 
+def test_softmax_and_fill(builder):
+    b = builder()
+    x = b.embed()
+    assert b.softmax(x).width == 64 and b.ops[-1].attrs == {"size": 64}
+    assert b.fill(x, [1.0, 2.0]).width == 2 and b.ops[-1].attrs == {"numbers": (1.0, 2.0)}
+    with pytest.raises(FormatError, match="softmax over 5 of 64"):
+        b.softmax(x, 5)
+
+
 def test_positions_must_reach_as_far_as_the_context(builder, tensors):
     edit = tensors(position_embd__weight=(256, 64))
     assert builder(edit).positions("position_embd").width == 64

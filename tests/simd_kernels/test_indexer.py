@@ -1,0 +1,92 @@
+"""Scores of positions and the choice among them against numpy, in all kinds of numbers the cache can hold."""
+
+import numpy as np
+import pytest
+
+from edgeinfer.simd_kernels import layout, record
+from tests.simd_kernels import twins
+from tests.simd_kernels.harness import between_rows, guarded, padded_rows, write
+from tests.simd_kernels.test_attention import KV_TYPES, Cache
+
+
+def rate(cache, counts, heads, threads):
+    """(got, want) f32[rows, positions in whole blocks]: of the last `counts` tokens of each sequence."""
+    size, rows = cache.dims[0], sum(counts)
+    q, w = (padded_rows(cache.rng.standard_normal((rows, n), dtype=np.float32)) for n in (heads * size, heads))
+    lengths = [len(keys) for keys, _ in cache.kv]
+    positions = [np.arange(length)[-n:] for length, n in zip(lengths, counts, strict=True)]
+    spans = guarded(np.stack([np.cumsum(counts) - counts, counts], axis=1))
+    each = layout.scratch_bytes(8, cache.kernels.tier.panel_rows, 32)
+    places, scratch = guarded(np.concatenate(positions)), guarded(np.zeros(each * threads, np.uint8))
+    numbers = {"positions": places, "spans": spans, "span_count": len(counts)}
+    step = write(record.STEP, **numbers, scratch=scratch, scratch_bytes=each)
+    out = padded_rows(np.full((rows, layout.up(max(lengths), layout.BLOCK)), np.nan, np.float32))
+    fields = cache.fields | {"tables": cache.rows(np.repeat(np.arange(len(counts)), counts)), "heads": heads}
+    more = {"counter": np.zeros(1, np.int64), "q": q, "w": w, "out": out}
+    cache.kernels.operate(f"rate.{cache.kv_type}", record.RATE, rows, threads, step, **fields, **more)
+    assert np.isnan(between_rows(out)).all()
+    want = np.full_like(out, np.nan)
+    for (start, count), (keys, _), own in zip(spans, cache.kv, positions, strict=True):
+        part = slice(start, start + count)
+        products = np.einsum("thd,pd->tph", q[part].reshape(count, heads, size).astype(np.float64), keys[:, 0])
+        want[part, : len(keys)] = (np.maximum(products, 0) * w[part, None]).sum(axis=-1)
+        want[part, : layout.up(len(keys), layout.BLOCK)][np.arange(layout.up(len(keys), 16)) > own[:, None]] = -np.inf
+    return out, want
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("heads, size", [(1, 32), (4, 16), (7, 40), (64, 128)])
+@pytest.mark.parametrize("counts, threads", [([1], 1), ([19], 2), ([3, 40], 3)])
+def test_scores_of_all_positions(kernels, kv_type, heads, size, counts, threads):
+    cache = Cache(kernels, kv_type, 1, size, n_ctx=300, n_seq=len(counts))
+    cache.store([280, 33][: len(counts)])
+    cache.store(counts)
+    got, want = rate(cache, counts, heads, threads)
+    assert (np.isneginf(got) == np.isneginf(want)).all()
+    seen = np.isfinite(want)
+    assert np.abs(got[seen] - want[seen]).max() <= 1e-5 * np.abs(want[seen]).max() and seen.any(axis=1).all()
+
+
+def choose(kernels, scores, positions, most):
+    """bool[rows, positions]"""
+    out = padded_rows(np.full((len(scores), scores.shape[1] // 16), np.nan, np.float32))
+    places, x = guarded(np.array(positions)), padded_rows(scores)
+    step = write(record.STEP, positions=places)
+    kernels.operate("choose", record.CHOOSE, len(scores), 1, step, x=x, out=out, most=most)
+    assert np.isnan(between_rows(out)).all()
+    words = np.nan_to_num(out).astype(np.int64)
+    return (words[:, :, None] >> np.arange(16) & 1).reshape(scores.shape).astype(bool)
+
+
+@pytest.mark.parametrize("most", [1, 5, 40, 199, 300])
+@pytest.mark.parametrize("grain", [0.0, 0.5, 100.0])
+def test_the_best_are_chosen_and_of_equal_ones_the_first(kernels, most, grain):
+    rng, positions = np.random.default_rng(most), [0, 39, 40, 199, 250]
+    scores = rng.standard_normal((len(positions), 256), dtype=np.float32) * 9
+    scores = np.trunc(scores / grain) * np.float32(grain) if grain else scores
+    scores[np.arange(256) > np.array(positions)[:, None]] = -np.inf
+    got = choose(kernels, scores, positions, most)
+    for row, position, chosen in zip(scores, positions, got, strict=True):
+        best = np.argsort(-row[: position + 1], kind="stable")[:most]
+        assert np.flatnonzero(chosen[: position + 1]).tolist() == sorted(best.tolist())
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("count", [1, 70])
+@pytest.mark.parametrize("sinks", [(), (-1.0, 0.5, 3.0, 20.0)])
+def test_attention_to_what_is_chosen(kernels, kv_type, count, sinks):
+    """None in the whole of some blocks and chunks, and of one row only the first position of all."""
+    cache = Cache(kernels, kv_type, 2, 32, n_ctx=600)
+    cache.store([600])
+    seen = cache.rng.random((count, layout.up(600, layout.CHUNK))) < 0.2
+    seen[:, 256:512] &= np.arange(count)[:, None] % 2 == 0
+    seen[:, 64:96] = False
+    seen[:, 0] = True
+    seen[-1, 1:] = False
+    got, want = cache.attend([count], group=2, sinks=sinks, seen=seen, threads=2)
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+def test_the_twins_of_keys_are_those_that_the_cache_gives_back():
+    keys = np.random.default_rng(0).standard_normal((3, 1, 40), dtype=np.float32)
+    assert (twins.cached(keys, "f32") == keys).all()
