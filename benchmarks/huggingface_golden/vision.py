@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.huggingface_golden.dense import LLAMA3
 from benchmarks.huggingface_golden.gemma import GEMMA3N, GEMMA4
 from benchmarks.huggingface_golden.latent import GROWING, MLA
 from benchmarks.huggingface_golden.recurrent import DELTA
@@ -20,6 +21,16 @@ QWEN_BLOCKS = {"depth": 1, "hidden_size": 32, "out_hidden_size": 32, "num_heads"
 QWEN_VISION = {**QWEN_BLOCKS, "num_position_embeddings": 16}
 SEEING = {**QWEN_VISION, "deepstack_visual_indexes": [0]}
 NO_EPS = {"rms_norm_eps": 1e-8}  # GGUF's Qwen2-VL has none
+STEP = {
+    **{**BASE, **WINDOW, "head_dim": 16, "num_hidden_layers": 4, "num_sliding_attention_heads": 6},
+    **{"layer_types": ["full_attention", "sliding_attention"] * 2, "mlp_layer_types": ["dense", *["sparse"] * 3]},
+    **{"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "share_expert_dim": 40},
+    **{"swiglu_limits": [0, 0, 0.4, 0.5], "swiglu_limits_shared": [0.6, 0, 0.5, 0], "moe_router_scaling_factor": 1.7},
+    "rope_parameters": {
+        "full_attention": {**LLAMA3, "partial_rotary_factor": 0.5},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 1.0},
+    },
+}
 
 CASES: Cases = {
     "hunyuan_vl": (
@@ -48,6 +59,8 @@ CASES: Cases = {
             "projector_hidden_size": 32,
         },
     ),
+    "step3p7": ("Step3p7ForConditionalGeneration", {"text_config": STEP, "vision_config": VISION}),
+    "step3p5": ("Step3p7ForConditionalGeneration", {"text_config": STEP, "vision_config": VISION}),
     "paddleocr_vl": (
         "PaddleOCRVLForConditionalGeneration",
         {

@@ -53,8 +53,9 @@ def base(config: Config) -> float:
     return parameters(config).number(*_BASES, default=10_000.0)
 
 
-def write(w: Writer, head_dim: int, default_share: float = 1.0) -> None:
-    """The keys of the dimensions that turn, of the base, and of the scaling."""
+def write(w: Writer, head_dim: int, default_share: float = 1.0, pairs: int = 0) -> None:
+    """The keys of the dimensions that turn, of the base, and of the scaling; `pairs` have a factor in GGUF, if they are
+    more than those that turn."""
     found = parameters(w.config)
     dim = int(head_dim * found.number(*_SHARES, default=default_share))
     w.key("rope.dimension_count", dim)
@@ -67,7 +68,8 @@ def write(w: Writer, head_dim: int, default_share: float = 1.0) -> None:
     elif kind == "yarn":
         _yarn(w, found, context)
     elif kind == "llama3":
-        w.put("rope_freqs.weight", _llama3(found, dim, context))
+        factors = _llama3(found, dim, context)
+        w.put("rope_freqs.weight", np.pad(factors, (0, max(0, pairs - len(factors))), constant_values=1))
     elif kind in ("longrope", "su"):
         _longrope(w, found, dim, context)
     elif kind not in _UNSCALED:

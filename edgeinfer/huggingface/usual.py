@@ -162,7 +162,7 @@ def expert_keys(w: Writer) -> int:
     """The numbers of a mixture of experts, as far as config.json has them; how many experts there are."""
     count = w.config.integer("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", least=1)
     w.key("expert_count", count)
-    used = ("num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts")
+    used = ("num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k", "top_k_experts")
     w.key("expert_used_count", w.config.integer(*used, least=1))
     if w.config.has("moe_intermediate_size"):
         w.key("expert_feed_forward_length", w.config.integer("moe_intermediate_size"))

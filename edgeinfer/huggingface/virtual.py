@@ -30,7 +30,7 @@ _NEWER = {
 }  # as BERT's first folders have
 _OLDER = re.compile(rf"\b(?:{'|'.join(map(re.escape, _NEWER))})$")
 _OTHERS = re.compile(
-    r"(?:model\.)?(?:visual|vit|mlp_AR|vision\w*|audio\w*|multi_modal\w*|embed_vision|embed_audio)\..*"
+    r"(?:model\.)?(?:visual|vit\w*|mlp_AR|vision\w*|audio\w*|multi_modal\w*|embed_vision|embed_audio)\..*"
 )
 
 

@@ -142,3 +142,20 @@ def test_mimo_s_own_folders_have_other_names_for_its_windows(tmp_path):
     golden.write_folder(tmp_path, config, {**shapes, "model.mtp.layers.0.input_layernorm.weight": (32,)})
     with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
         assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_step_s_own_folders_list_numbers_by_layer(tmp_path):
+    """With one more of each for the layer that predicts further tokens."""
+    config, shapes, expected = golden.load("step3p5")
+    kinds, ropes = config["layer_types"], config.pop("rope_parameters")
+    config["rope_theta"] = [ropes[kind].pop("rope_theta") for kind in ("full_attention", "sliding_attention")] * 2 + [1]
+    config["partial_rotary_factors"] = [ropes[kind]["partial_rotary_factor"] for kind in kinds] + [0.5]
+    config["rope_scaling"] = {"yarn_only_types": ["full_attention"], **ropes["full_attention"]}
+    config["layer_types"] = [*kinds, "full_attention"]
+    config["swiglu_limits"] = [number or None for number in config["swiglu_limits"]] + [0.1]
+    config["num_attention_groups"] = config.pop("num_key_value_heads")
+    config["moe_num_experts"], config["moe_top_k"] = config.pop("n_routed_experts"), config.pop("num_experts_per_tok")
+    del config["mlp_layer_types"]
+    golden.write_folder(tmp_path, config, {**shapes, "model.layers.4.eh_proj.weight": (32, 64)})
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
