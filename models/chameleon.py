@@ -4,10 +4,12 @@ the branches.  Tokens of pictures are in the vocabulary, but cannot be drawn: th
 Source: https://arxiv.org/abs/2405.09818.  In llama.cpp the 34B's MLP reads what attention gave without what went in.
 """
 
+import numpy as np
+
 from edgeinfer.plan import Builder, Value
 
 PICTURES = slice(4, 8196)  # ids of the tokens that pictures are made of
-LEAST = -1e38
+LEAST = float(np.finfo(np.float32).min)
 QK_EPS = 1e-5  # of the layer norms
 
 
@@ -27,6 +29,5 @@ def forward(b: Builder) -> Value:
 
 def without_pictures(b: Builder, logits: Value) -> Value:
     first, end = PICTURES.start, PICTURES.stop
-    ones = b.activate(b.scale(b.split(logits, first, end - first), 0.0), "exp")
-    least = b.clamp(b.scale(ones, 2 * LEAST), -LEAST)  # exactly, however exp is rounded
+    least = b.fill(logits, (LEAST,) * (end - first))
     return b.join(b.split(logits, 0, first), least, b.split(logits, end, logits.width - end))

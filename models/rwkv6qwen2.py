@@ -28,7 +28,7 @@ def time_mix(b: Builder, h: Value) -> Value:
     )
     w = rwkv6.decay(b, inputs["w"])
     k = b.add(k, b.scale(b.mul(k, w), -1.0))
-    nothing = b.scale(k, 0.0)
+    nothing = b.fill(k, (0.0,) * dim)
     y = b.delta(b.scale(r, size**-0.5), k, v, w, nothing, nothing, heads)
     gate = b.activate(b.linear(inputs["g"], "time_mix_gate", dim), "sigmoid")
     return b.linear(b.mul(y, gate), "time_mix_output", dim)
