@@ -35,6 +35,7 @@ STATED = {  # the class that such folders state
     "exaone": "ExaoneForCausalLM",
     "internlm3": "InternLM3ForCausalLM",
     "mpt-hub": "MPTForCausalLM",
+    "sarvam_moe": "SarvamMoEForCausalLM",
     "bailing_hybrid-hub": "BailingMoeV3ForCausalLM",
     "gemma3n-text-part": "Gemma3nForConditionalGeneration",
     "step3p5": "Step3p5ForCausalLM",

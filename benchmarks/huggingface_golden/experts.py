@@ -90,6 +90,8 @@ CASES: Cases = {
             "mlp_layer_types": ["dense", "sparse", "sparse"],
         },
     ),  # fmt: skip
+    "sarvam_moe": ("sarvam_moe", {**ROUTED, "head_dim": 16}),
+    "solar_open": ("SolarOpenForCausalLM", {**ROUTED, "head_dim": 16}),
     "glm4_moe": ("Glm4MoeForCausalLM", {**ROUTED, "use_qk_norm": True, "attention_bias": True}),
     "granitemoe": ("GraniteMoeForCausalLM", {**SCALES, **FEW}),
     "granitemoeshared": ("GraniteMoeSharedForCausalLM", {**SCALES, **FEW, "shared_intermediate_size": 40}),

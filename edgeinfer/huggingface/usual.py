@@ -31,6 +31,13 @@ SANDWICH = {  # a norm before and one after each branch
     "post_ffw_norm": "post_feedforward_layernorm",
 }
 EXPERTS = {f"{name}_exps": f"mlp.experts.{{}}.{name.removeprefix('ffn_')}_proj" for name in MLP}
+BIASES = (  # for the choice of experts, by where they are in a feed-forward
+    "e_score_correction_bias",
+    "gate.e_score_correction_bias",
+    "experts.e_score_correction_bias",
+    "moe_statics.e_score_correction_bias",
+    "gate.expert_bias",
+)
 
 RANK = 4  # in GGUF's key pooling_type: a score of a pair of texts
 
@@ -213,9 +220,9 @@ def sparse(
         return
     w.copy({"ffn_gate_inp": f"{block}.gate", "ffn_gate_inp_shexp": f"{block}.shared_expert_gate"})
     w.copy({f"{name}_shexp": f"{block}.{shared}.{name[4:]}_proj" for name in MLP})
-    for place in (f"{block}.gate", f"{block}.experts", block):
-        if w.has(f"{place}.e_score_correction_bias"):
-            w.put("exp_probs_b.bias", w.take(f"{place}.e_score_correction_bias").reshape(-1))
+    for bias in BIASES:
+        if w.has(f"{block}.{bias}"):
+            w.put("exp_probs_b.bias", w.take(f"{block}.{bias}").reshape(-1))
     if w.has(f"{block}.experts.gate_up_proj"):
         stacked(w, f"{block}.experts")
         return

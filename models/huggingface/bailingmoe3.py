@@ -32,8 +32,6 @@ def write(w: Writer) -> None:
         else:
             deepseek2.latent(w, "attention")
             w.copy({"attn_output": "attention.dense", "attn_gate": "attention.g_proj"})
-        if w.has("mlp.gate.expert_bias"):
-            w.put("exp_probs_b.bias", w.take("mlp.gate.expert_bias"))
         usual.sparse(w, count)
     w.key("attention.head_count_kv", kv_heads)
 

@@ -16,5 +16,3 @@ def write(w: Writer) -> None:
     for _ in w.layers(usual.layers(w)):
         w.copy({**usual.NORMS, **usual.ATTENTION})
         usual.sparse(w, count)
-        if w.has("mlp.moe_statics.e_score_correction_bias"):
-            w.put("exp_probs_b.bias", w.take("mlp.moe_statics.e_score_correction_bias").reshape(-1))
