@@ -29,7 +29,7 @@ def forward(b: Builder) -> Value:
 def experts(b: Builder, h: Value, limit: float) -> Value:
     """Of silu(gate) * up, the gate no larger than the limit and up no further than it from zero."""
     if limit < LEAST_LIMIT:
-        raise UnsupportedError(f"maple.swiglu_clamp_exp holds {limit:g}, must be at least {LEAST_LIMIT}")
+        raise UnsupportedError(f"{b.config.arch}.swiglu_clamp_exp holds {limit:g}, must be at least {LEAST_LIMIT}")
     count, width, router = b.keys.integer("expert_count"), b.expert_width(), b.router(normalise=True)
     choice = b.route(b.linear(h, "ffn_gate_inp", count), router)
     gate, up = (b.expert_linear(h, choice, f"ffn_{name}_exps", count, width) for name in ("gate", "up"))

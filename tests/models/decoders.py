@@ -177,6 +177,44 @@ LIGHTNING = (
     matrix("attn_qkv", 3 * WHOLE) | matrix("attn_gate", WHOLE) | vector("attn_norm_2", WHOLE)
     | matrix("attn_output", DIM, WHOLE)
 )  # fmt: skip
+STREAM_COUNT = 3
+STREAMED = {
+    **WEIGHED, **MLA, "attention.q_lora_rank": 24, "attention.head_count_kv": 1, "leading_dense_block_count": 1,
+    "hyper_connection.count": STREAM_COUNT, "hyper_connection.epsilon": 0.01, "hyper_connection.magnitude": 1.5,
+}  # fmt: skip
+STREAM_HEAD: Shapes = {
+    "output_hc_fn.weight": (STREAM_COUNT, STREAM_COUNT * DIM), "output_hc_base.weight": (STREAM_COUNT,),
+    "output_hc_scale.weight": (1,),
+}  # fmt: skip
+STREAMS: Shapes = {
+    name: shape
+    for part in ("attn", "ffn")
+    for name, shape in {
+        f"hc_{part}_fn.weight": (2 * STREAM_COUNT, STREAM_COUNT * DIM),
+        f"hc_{part}_base.weight": (2 * STREAM_COUNT,),
+        f"hc_{part}_scale.weight": (2,),
+    }.items()
+}
+SUNK = LOW_RANK | WIDE_GATE | vector("attn_sinks", HEADS)
+NEAR_HEADS, NEAR_RANK, NEAR_DIM = 2, 16, 8  # of dots.note's layers with windows
+NOTED = {
+    **SPARSE_MLA, **WINDOWED, "attention.sliding_window_pattern": [True, False, True, False],
+    "attention.head_count": [NEAR_HEADS, HEADS] * 2, "attention.kv_lora_rank_swa": NEAR_RANK,
+    "attention.key_length_mla_swa": NEAR_DIM + TURNING, "attention.value_length_mla_swa": NEAR_DIM,
+    "attention.key_length_swa": NEAR_RANK + TURNING, "attention.value_length_swa": NEAR_RANK,
+    "rope.freq_base_swa": 100.0, "attention.indexer.types": [False, True, False, True],
+}  # fmt: skip
+NEAR: Shapes = {
+    "attn_q_b.weight": (NEAR_HEADS * (NEAR_DIM + TURNING), 24), "attn_kv_a_mqa.weight": (NEAR_RANK + TURNING, DIM),
+    "attn_kv_a_norm.weight": (NEAR_RANK,), "attn_k_b.weight": (NEAR_HEADS, NEAR_RANK, NEAR_DIM),
+    "attn_v_b.weight": (NEAR_HEADS, NEAR_DIM, NEAR_RANK), "attn_output.weight": (DIM, NEAR_HEADS * NEAR_DIM),
+    "attn_gate.weight": (NEAR_HEADS, DIM),
+}  # fmt: skip
+NOTE_SHAPES = (
+    ENDS
+    | mixed(NORMS, LOW_RANK, GATE, vector("attn_k_norm", TURNING))
+    | each(lambda layer: INDEXER if layer % 2 else NEAR)
+)
 
 
 DEEP, RANK_7 = 128, 8  # of ARWKV 7, whose heads are 64 wide
@@ -266,6 +304,8 @@ CASES = {
     ),
     "deepseek32": Case("deepseek32", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
     "deepseek32-picks": Case("deepseek32", SPARSE_MLA | PICKS, ENDS | mixed(NORMS, INDEXED)),
+    "dots3note": Case("dots3note", NOTED, NOTE_SHAPES),
+    "dots3note-picks": Case("dots3note", NOTED | PICKS, NOTE_SHAPES),
     "glm-dsa": Case("glm-dsa", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
     "glm-dsa-picks": Case(
         "glm-dsa",
@@ -283,6 +323,19 @@ CASES = {
         ROWS | matrix("output", tiny.VOCAB) | {"hrm.z_l_init": (DIM,)} | layers(LAYERS, ATTENTION, WIDE_GATE, MLP),
     ),
     "hy_v3": Case("hy_v3", WEIGHED, ENDS | mixed(NORMS, HEAD_NORMS, ATTENTION, sparse=SPARSE | SHARED | BARE_BIAS)),
+    "hy_v4": Case("hy_v4", STREAMED, ENDS | STREAM_HEAD | mixed(NORMS, STREAMS, SUNK)),
+    "hy_v4-picks": Case(
+        "hy_v4",
+        STREAMED
+        | PICKS
+        | {
+            "attention.indexer.head_count": 64,
+            "attention.indexer.key_length": 128,
+            "attention.indexer.types": [True, False, False, True],
+            "swiglu_clamp_exp": [0.6, 0.7, 0.8, 7.0],
+        },
+        ENDS | STREAM_HEAD | mixed(NORMS, STREAMS, SUNK) | each(lambda layer: {} if layer in (1, 2) else INDEXER),
+    ),
     "kimi-linear": Case(
         "kimi-linear",
         {
