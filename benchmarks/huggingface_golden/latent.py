@@ -10,7 +10,7 @@ MLA = {
     **{"first_k_dense_replace": 1, "num_key_value_heads": 4},
 }
 INDEXED = {
-    **{"index_n_heads": 2, "index_head_dim": 16, "index_topk": 64},  # as many as there are: all, as here
+    **{"index_n_heads": 8, "index_head_dim": 16, "index_topk": 8},  # with few heads many positions would be equal
     **{"n_group": 2, "topk_group": 1, "num_hidden_layers": 3},
 }
 DELTA = {**MLA, "n_routed_experts": None, "num_experts": 4, "num_hidden_layers": 4, "n_group": 2}
