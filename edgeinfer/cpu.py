@@ -262,7 +262,8 @@ class Step:
 
     def __init__(self, n_batch: int, n_seq: int, windows: list[int], plan: Plan) -> None:
         self._record = Numbers(record.OP_FIELDS)
-        self._rows = {name: Numbers(n_batch) for name in ("ids", "positions", "segments", "picked")}
+        self._rows = {name: Numbers(n_batch) for name in ("ids", "instead", "positions", "segments", "picked")}
+        self._instead = {id: other for op in plan.ops for id, other in op.attrs.get("instead", ())}
         self._segmented = [op.attrs for op in plan.ops if op.kind == "segments"]
         self._spans, self._states = Numbers(2 * n_seq), Numbers(2 * n_seq)
         self._tables = {window: Numbers(n_batch) for window in windows}
@@ -289,6 +290,8 @@ class Step:
             count = len(chunk.ids)
             stop = row + count
             self._rows["ids"].put(row, chunk.ids)
+            if self._instead:
+                self._rows["instead"].put(row, [self._instead.get(id, id) for id in chunk.ids])
             self._rows["positions"].put(row, range(length, length + count))
             for attrs in self._segmented:
                 self._rows["segments"].put(row, segments(chunk.ids, attrs["separator"], attrs["count"]).tolist())

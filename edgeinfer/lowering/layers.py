@@ -15,7 +15,15 @@ class Layers(Nodes):
     """A method for each op kind."""
 
     def embed(self, op: Op) -> None:
-        self.table(op, "ids", op.attrs["scale"])
+        self.table(op, "instead" if op.attrs["instead"] else "ids", op.attrs["scale"])
+
+    def marks(self, op: Op) -> None:
+        numbers = np.full(op.attrs["vocab"], op.attrs["other"], np.float32)
+        for id, number in op.attrs["numbers"]:
+            numbers[id] = number
+        sizes = {"row_bytes": 4, "cols": 1, "group": layout.group("F32"), "scale_f32": 1.0}
+        fields = {"numbers": 0, "table": self.address(numbers), **sizes}
+        self.emit(op, "embed.float", record.EMBED, fields, {}, {"unpack": "unpack.F32", "numbers": "ids"}, alone=False)
 
     def positions(self, op: Op) -> None:
         self.table(op, "positions", 1.0)

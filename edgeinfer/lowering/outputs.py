@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from edgeinfer.op import Op, Value
 
 MEETS_OTHERS = (
-    *("embed", "positions", "segments", "rope", "temper", "attend", "rate", "choose"),
+    *("embed", "marks", "positions", "segments", "rope", "temper", "attend", "rate", "choose"),
     *("shift", "conv", "ssm", "wkv", "delta"),
 )
 

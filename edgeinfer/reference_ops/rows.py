@@ -13,7 +13,14 @@ from edgeinfer.reference_ops.step import Array, Step, groups, parts
 
 
 def embed(op: Op, step: Step) -> Array:
-    return step.weights.rows(op.weights[0], step.ids()) * np.float32(op.attrs["scale"])
+    instead = dict(op.attrs["instead"])
+    ids = [instead.get(id, id) for id in step.ids()]
+    return step.weights.rows(op.weights[0], ids) * np.float32(op.attrs["scale"])
+
+
+def marks(op: Op, step: Step) -> Array:
+    numbers = dict(op.attrs["numbers"])
+    return np.array([[numbers.get(id, op.attrs["other"])] for id in step.ids()], np.float32).reshape(-1, 1)
 
 
 def positions(op: Op, step: Step) -> Array:
@@ -213,6 +220,6 @@ ACTIVATIONS: dict[str, Callable[..., Array]] = {f.__name__: f for f in FUNCTIONS
     "sqrt": np.sqrt,
 }
 NORMS = (norm, layer_norm, l2_norm, softmax)
-LAYERS = (embed, positions, segments, *NORMS, linear, head_linear, activate, gated, outputs, pool)
+LAYERS = (embed, marks, positions, segments, *NORMS, linear, head_linear, activate, gated, outputs, pool)
 ARITHMETIC = (split, join, repeat, fill, add, mul, plus, times, dot, sparsify, scale, clamp, softcap)
 OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (*LAYERS, *ARITHMETIC)}

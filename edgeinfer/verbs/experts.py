@@ -38,7 +38,9 @@ class Experts(Rows):
         del attrs["bias"]
         return self._emit("route", 2 * used, (scores,), weights, **attrs)
 
-    def expert_linear(self, x: Value, choice: Value, name: str, experts: int, width: int, each: bool = False) -> Value:
+    def expert_linear(
+        self, x: Value, choice: Value, name: str, experts: int, width: int, each: bool = False, ending: str = ".weight"
+    ) -> Value:
         """Linear layers of the chosen experts, side by side: used * width.
 
         x is one row for all of them, with `each` as many side by side as there are experts chosen.  The tensor is
@@ -47,7 +49,7 @@ class Experts(Rows):
         """
         used = choice.width // 2
         expect(not each or x.width % used == 0, f"expert_linear of {x.width} for {used} experts")
-        weights = self._weight(name, experts, width, x.width // used if each else x.width)
+        weights = self._tensor(f"{name}{ending}", (experts, width, x.width // used if each else x.width))
         biases = self._optional(f"{name}.bias", experts, width)
         y = self._emit("expert_linear", used * width, (x, choice), weights + biases, used=used, each=each)
         if biases or not self._scaled(name, experts):  # no file has both, and one that had would be refused

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from edgeinfer.errors import UnsupportedError
@@ -18,10 +19,23 @@ ACTIVATIONS = ("silu", "gelu", "gelu_erf", "relu", "relu2", "sigmoid", "tanh", "
 class Rows(Tracer):
     """One op each."""
 
-    def embed(self, name: str = "token_embd", scale: float = 1.0, width: int | None = None) -> Value:
-        """Rows of a table by token id, times `scale`; `width` is dim if None."""
-        width = self.config.dim if width is None else width
-        return self._emit("embed", width, (), self._weight(name, self.config.vocab, width), scale=scale)
+    def embed(
+        self,
+        name: str = "token_embd",
+        scale: float = 1.0,
+        width: int | None = None,
+        instead: Mapping[int, int] = MappingProxyType({}),
+    ) -> Value:
+        """Rows of a table by token id, times `scale`, for some ids those of others; `width` is dim if None."""
+        width, vocab = self.config.dim if width is None else width, self.config.vocab
+        expect(all(0 <= id < vocab for id in (*instead, *instead.values())), f"ids of {vocab} tokens beyond them")
+        table = self._weight(name, vocab, width)
+        return self._emit("embed", width, (), table, scale=scale, instead=tuple(instead.items()))
+
+    def marks(self, numbers: Mapping[int, float], other: float) -> Value:
+        """One number by token id, `other` for those without one of their own."""
+        expect(all(0 <= id < self.config.vocab for id in numbers), f"marks of {self.config.vocab} tokens")
+        return self._emit("marks", 1, numbers=tuple(numbers.items()), other=other, vocab=self.config.vocab)
 
     def positions(self, name: str) -> Value:
         """Rows of a table by position in the sequence; there is one for each position of the context."""

@@ -255,6 +255,13 @@ TWO_SHARED = (
     matrix("ffn_gate_shexp", 2 * EXPERT_FF) | matrix("ffn_up_shexp", 2 * EXPERT_FF)
     | matrix("ffn_down_shexp", DIM, 2 * EXPERT_FF)
 )  # fmt: skip
+ADAPTERS, RANK_3 = 3, 4  # of Granite Switch, of which the prompt switches the second on
+WIDTHS = {
+    "attn_q": (HEADS * HEAD_DIM, DIM), "attn_k": (KV_HEADS * HEAD_DIM, DIM), "attn_v": (KV_HEADS * HEAD_DIM, DIM),
+    "attn_output": (DIM, HEADS * HEAD_DIM), "ffn_gate": (FF, DIM), "ffn_up": (FF, DIM), "ffn_down": (DIM, FF),
+}  # fmt: skip
+LORA: Shapes = {f"{name}.lora_a": (ADAPTERS + 1, RANK_3, cols) for name, (_, cols) in WIDTHS.items()}
+LORA |= {f"{name}.lora_b": (ADAPTERS + 1, rows, RANK_3) for name, (rows, _) in WIDTHS.items()}
 PICTURES_END = 8196  # of Chameleon's ids of pictures
 DRAWING = (
     matrix("token_embd", PICTURES_END + KEPT) | vector("output_norm") | matrix("output", PICTURES_END + KEPT)
@@ -311,6 +318,19 @@ CASES = {
         "glm-dsa",
         SPARSE_MLA | PICKS | {"attention.indexer.types": [True, False, True, False]},
         ENDS | mixed(NORMS, LOW_RANK) | each(lambda layer: {} if layer % 2 else INDEXER),
+    ),
+    "graniteswitch": Case(
+        "graniteswitch",
+        {
+            "logit_scale": 2.0,
+            "residual_scale": 0.5,
+            "embedding_scale": 3.0,
+            "adapters.count": ADAPTERS,
+            "adapters.lora_rank": RANK_3,
+            "adapters.token_ids_activate": [20, PROMPT[7], 21],
+            "adapters.token_ids_substitute": [30, 31, 32],
+        },
+        ENDS | layers(LAYERS, NORMS, FUSED, MLP, LORA),
     ),
     "grovemoe": Case(
         "grovemoe",

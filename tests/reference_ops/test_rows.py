@@ -11,7 +11,13 @@ from tests.reference_ops.one_op import run
 
 def test_embed_takes_rows_times_scale():
     table = [[1, 2], [3, 4], [5, 6]]
-    assert run("embed", weights=[table], width=2, chunks=((3, 0),), scale=2.0) == [[2, 4], [6, 8], [10, 12]]
+    rows = {"weights": [table], "width": 2, "chunks": ((3, 0),)}  # ids 0, 1, 2
+    assert run("embed", **rows, scale=2.0, instead=()) == [[2, 4], [6, 8], [10, 12]]
+    assert run("embed", **rows, scale=1.0, instead=((1, 2), (2, 0))) == [[1, 2], [5, 6], [1, 2]]
+
+
+def test_marks_are_numbers_of_ids():
+    assert run("marks", width=1, chunks=((3, 0), (1, 0)), numbers=((1, 2.5),), other=7.0) == [[7], [2.5], [7], [7]]
 
 
 def test_norm_divides_by_the_root_of_the_mean_square():

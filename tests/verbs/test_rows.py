@@ -75,6 +75,17 @@ def test_softmax_and_fill(builder):
         b.softmax(x, 5)
 
 
+def test_some_ids_may_be_embedded_as_others_and_marked(builder):
+    b = builder()
+    assert b.embed(instead={299: 0}).width == 64 and b.ops[-1].attrs["instead"] == ((299, 0),)
+    assert b.marks({299: 1.0}, 0.0).width == 1
+    for ids in ({300: 0}, {0: 300}, {-1: 0}):
+        with pytest.raises(FormatError, match="do not fit together: ids of 300 tokens"):
+            b.embed(instead=ids)
+    with pytest.raises(FormatError, match="do not fit together: marks of 300 tokens"):
+        b.marks({300: 1.0}, 0.0)
+
+
 def test_positions_must_reach_as_far_as_the_context(builder, tensors):
     edit = tensors(position_embd__weight=(256, 64))
     assert builder(edit).positions("position_embd").width == 64
