@@ -41,6 +41,7 @@ STATED = {  # the class that such folders state
     "step3p5": "Step3p5ForCausalLM",
 }
 PARTS = ("gemma3n-text-part",)  # of a model whose other parts want further libraries: made alone, named as in the whole
+COMPUTED = ("slope_rate", "_decay")  # which transformers stores, but computes where they are missing
 ALONE = ("step3p5",)  # the text part of a model, whose folders state it alone
 
 
@@ -62,7 +63,8 @@ def make(name: str) -> None:
         model.save_pretrained(folder)
         path = pathlib.Path(folder, "model.safetensors")
         with safe_open(path, "np") as file:
-            shapes = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
+            names = [key for key in file.keys() if not key.endswith(COMPUTED)]  # noqa: SIM118
+            shapes = {key: tuple(file.get_slice(key).get_shape()) for key in names}
         tensors, kept = {}, {}
         for key, shape in shapes.items():
             if name.endswith("mxfp4") and key.endswith(("gate_up_proj", "down_proj")):

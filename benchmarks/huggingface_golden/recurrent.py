@@ -67,6 +67,18 @@ CASES: Cases = {
     "qwen3_next": ("Qwen3NextForCausalLM", {**EXPERTS, **DELTA, "shared_expert_intermediate_size": 40}),
     "qwen3_5": ("Qwen3_5ForCausalLM", DELTA),
     "qwen3_5_moe": ("Qwen3_5MoeForCausalLM", {**EXPERTS, **DELTA, "shared_expert_intermediate_size": 40}),
+    "minimax": (
+        "MiniMaxForCausalLM",
+        {
+            **FEW,
+            "head_dim": 16,
+            "num_hidden_layers": 6,
+            "layer_types": ["linear_attention", "linear_attention", "full_attention"] * 2,
+            "block_size": 8,
+            "rms_norm_eps": 1e-6,
+            **{f"{branch}_alpha_factor": 1.5 for branch in ("full_attn", "linear_attn", "mlp")},
+        },
+    ),
     "falcon_h1": (
         "FalconH1ForCausalLM",
         {
