@@ -16,7 +16,7 @@ from edgeinfer.simd_kernels.cpu import Tier
 from edgeinfer.simd_kernels.instructions import ROUND, Instructions
 from edgeinfer.simd_kernels.values import F16, F32, I1, I8, I16, I32, I64, VOID, Value, vec
 
-SIGNED = ("dotprod", "neon")  # tiers whose multiplications of bytes take both as signed
+SIGNED = ("avx2", "dotprod", "neon")  # tiers whose multiplications of bytes take wide codes as signed
 
 
 class Emitter(Instructions):
@@ -108,7 +108,7 @@ class Emitter(Instructions):
     def raised_where(self, mask: Value, x: Value, number: int) -> Value:
         """x + number in the lanes where `mask` is set, for bytes that do not have that bit."""
         if self.tier.name != "avx512vnni":
-            return self.select(mask, x + number, x)
+            return x | self.widen_signed(mask, x.kind) & number
         # There is an addition under a mask for bytes, but no `or`, which is what LLVM makes of one it sees through.
         hidden = ir.InlineAsm(ir.FunctionType(x.kind, [x.kind]), "", "=v,0")
         some = Value(self, self.b.call(hidden, [self.const(x.kind, number).raw], attrs=("readnone", "nounwind")))
@@ -188,8 +188,7 @@ class Emitter(Instructions):
 
     def add_pairs(self, total: Value, pairs: Value) -> Value:
         """total i32[n] + the sums of 2 neighbours each of i16[2n]."""
-        sums = self.intrinsic("llvm.x86.avx2.pmadd.wd", total.kind, pairs, self.const(pairs.kind, 1))
-        return self.pinned(total + sums)
+        return self.pinned(self._pairs_avx2(total, pairs, self.const(pairs.kind, 1)))
 
     def multiply(self, total: Value, x: Sequence[Value], w: Sequence[Value]) -> Value:
         """total i32[n] + the sums of 4 products each of activations, raised i8[4n], and weights i8[4n], of several such
@@ -199,7 +198,7 @@ class Emitter(Instructions):
             return self.pinned(self._dots_avx2(total, x, w))
         (one,), (weights,) = x, w
         if self.tier.name == "avx2":
-            return self.pinned(total + self.intrinsic("llvm.x86.avx2.pmadd.wd", total.kind, one, weights))
+            return self.pinned(self._pairs_avx2(total, one, weights))
         if self.tier.name == "avx512vnni":
             return self.intrinsic("llvm.x86.avx512.vpdpbusd.512", total.kind, total, one, weights)
         if self.tier.name == "avxvnni":
@@ -263,6 +262,25 @@ class Emitter(Instructions):
             total = self.dot(total, some, part, largest > 127)
         return total
 
+    def sums_fine(self, largest: int) -> bool:
+        """Whether `dots_fine` is quicker than two `dots` for codes up to this size."""
+        return self.tier.name == "avx2" and largest > 127
+
+    def dots_fine(self, codes: Sequence[Value], x: Sequence[Value], low: Sequence[Value]) -> Value:
+        """256 * the `dots` of wide codes with x, + those with low: products of 16 bits.  A lane has four of 32 bytes,
+        not four neighbours."""
+        n = codes[0].lanes
+        if n > 32:
+            parts = [[[self.part(v, i, n // 2) for v in some] for some in (codes, x, low)] for i in (0, n // 2)]
+            return self.join(*(self.dots_fine(*part) for part in parts))
+        total = self.const(vec(I32, n // 4))
+        for some, *planes in zip(codes, x, low, strict=True):
+            weights, high, rest = (self.widen_signed(v, vec(I16, n)) for v in (some ^ -128, *planes))
+            numbers = (high << 8) + rest
+            for at in (0, n // 2):
+                total = self._pairs_avx2(total, self.part(weights, at, n // 2), self.part(numbers, at, n // 2))
+        return total
+
     def adds_neighbours(self, largest: int) -> bool:
         """Whether this tier has instructions for `neighbours` of numbers up to this size."""
         return self.tier.machine == "aarch64" or (self.tier.machine == "x86_64" and largest < 1 << 15)
@@ -290,9 +308,10 @@ class Emitter(Instructions):
         return total
 
     def _dot_avx2(self, total: Value, codes: Value, x: Value, wide: bool) -> Value:
-        if wide:  # 2 * 127 * 128 still fits 16 bits, so the top bit goes through on its own
-            total = self._dots_avx2(total, [codes & -128], [x])
-            codes = codes & 127
+        if wide:  # sizes, at most 128, and numbers with the codes' signs: the sum of two products still fits 16 bits
+            sign = {16: "ssse3.psign.b.128", 32: "avx2.psign.b"}[x.lanes]
+            x = self.intrinsic(f"llvm.x86.{sign}", x.kind, x, codes)
+            codes = self.intrinsic(f"llvm.abs.v{x.lanes}i8", x.kind, codes, self.const(I1, 0))
         return self._dots_avx2(total, [codes], [x])
 
     def _dots_avx2(self, total: Value, codes: Sequence[Value], x: Sequence[Value]) -> Value:
@@ -302,11 +321,16 @@ class Emitter(Instructions):
             parts = [[[self.part(v, i * 2 * n, 2 * n) for v in vectors] for vectors in (codes, x)] for i in range(2)]
             totals = (self.part(total, i * n // 2, n // 2) for i in range(2))
             return self.join(*(self._dots_avx2(half, *part) for half, part in zip(totals, parts, strict=True)))
-        pairs, sums = {4: ("ssse3.pmadd.ub.sw.128", "sse2.pmadd.wd"), 8: ("avx2.pmadd.ub.sw", "avx2.pmadd.wd")}[n]
+        pairs = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw"}[n]
         short = self.const(vec(I16, 2 * n))
         for some, part in zip(codes, x, strict=True):
             short = short + self.intrinsic(f"llvm.x86.{pairs}", short.kind, some, part)
-        return total + self.intrinsic(f"llvm.x86.{sums}", total.kind, short, self.const(short.kind, 1))
+        return self._pairs_avx2(total, short, self.const(short.kind, 1))
+
+    def _pairs_avx2(self, total: Value, x: Value, y: Value) -> Value:
+        """total i32[n] + the sums of 2 products each of i16[2n]."""
+        name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd"}[total.lanes]
+        return total + self.intrinsic(f"llvm.x86.{name}", total.kind, x, y)
 
     def _dot_neon(self, total: Value, codes: Value, x: Value) -> Value:
         """Of signed codes; the sum of two products fits 16 bits."""

@@ -17,13 +17,19 @@ IQ4_CODES = [level + IQ4_OFFSET for level in IQ4_LEVELS]
 FP4_CODES = [level + FP4_OFFSET for level in FP4_LEVELS]
 
 
+def iq4_codes(e: Emitter, x: Value) -> Value:
+    """Codes of numbers 0 to 15, looked up as `dot` multiplies them."""
+    centre = e.centre(True)
+    return e.lookup([code ^ centre for code in IQ4_CODES], x) ^ -centre
+
+
 class IQ4_NL(Legacy):
     """d f16, nibbles u8[16]: w = d * level."""
 
     name, bytes, largest, offset, nibbles = "IQ4_NL", 18, max(IQ4_CODES), IQ4_OFFSET, 2
 
     def codes(self, e: Emitter, w: Value, blocks: int) -> list[Value]:
-        return [e.lookup(IQ4_CODES, chunk) for chunk in super().codes(e, w, blocks)]
+        return [iq4_codes(e, chunk) for chunk in super().codes(e, w, blocks)]
 
 
 class MXFP4(Legacy):
@@ -62,7 +68,7 @@ class IQ4_XS(Quant):
         chunks = []
         for half_at in (8, 72):
             raw = e.load(w + half_at, vec(I8, 64))
-            chunks += [e.lookup(IQ4_CODES, raw & 15), e.lookup(IQ4_CODES, e.shift(raw, 4) & 15)]
+            chunks += [iq4_codes(e, raw & 15), iq4_codes(e, e.shift(raw, 4) & 15)]
         return Codes(chunks, scales, scales * -float(IQ4_OFFSET))
 
     def order(self, blocks: int) -> Sequence[int]:

@@ -312,11 +312,12 @@ class Part:
         for groups, alike in groupby(parts, itemgetter(0)):
             _, starts, codes = zip(*alike, strict=True)
             largest = [self.quant.largest * self.times(start // 4) for start in starts]
-            zero = e.const(vec(I32, len(groups)))
-            planes = []
-            for plane in self.planes:
-                x = [e.part(plane[at // 4], at % 4 * 16, some.lanes) for at, some in zip(starts, codes, strict=True)]
-                planes.append(e.dots(zero, codes, x, max(largest)))
+            zero, places = e.const(vec(I32, len(groups))), list(zip(starts, codes, strict=True))
+            x = [[e.part(plane[at // 4], at % 4 * 16, some.lanes) for at, some in places] for plane in self.planes]
+            if len(x) > 1 and e.sums_fine(max(largest)):
+                planes = [e.dots_fine(codes, *x)]
+            else:
+                planes = [e.dots(zero, codes, plane, max(largest)) for plane in x]
             yield Sums(planes, groups, 4 * 127 * sum(largest))
 
 
