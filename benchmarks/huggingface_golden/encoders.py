@@ -13,6 +13,8 @@ MODERN = {
 }
 
 GEMMA3 = {**WINDOW, "head_dim": 16, "query_pre_attn_scalar": 16}
+T5 = {**OWN, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_heads": 4}
+
 CASES: Cases = {
     "nomic_bert": ("NomicBertModel", {**BERT, "layer_norm_eps": 1e-5}),
     "jina_embeddings_v3": ("JinaEmbeddingsV3Model", {**BERT, "type_vocab_size": 1}),
@@ -40,6 +42,8 @@ CASES: Cases = {
     "xlm_roberta-masked": ("XLMRobertaForMaskedLM", ROBERTA),
     "camembert-masked": ("CamembertForMaskedLM", ROBERTA),
     "modernbert-masked": ("ModernBertForMaskedLM", MODERN),
+    "t5": ("T5EncoderModel", T5),
+    "t5-gated": ("T5EncoderModel", {**T5, "feed_forward_proj": "gated-gelu", "relative_attention_num_buckets": 16}),
     "bert": ("BertModel", BERT),
     "bert-ranks": ("BertForSequenceClassification", BERT),
     "distilbert": ("DistilBertModel", DISTILLED),

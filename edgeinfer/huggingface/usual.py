@@ -43,7 +43,7 @@ RANK = 4  # in GGUF's key pooling_type: a score of a pair of texts
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _DIM = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
-_HEADS = ("num_attention_heads", "n_head", "n_heads")
+_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _FF_DIM = ("intermediate_size", "n_inner", "ffn_hidden_size", "hidden_dim")
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "model_max_length")
 _LAYER_EPS = ("layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
