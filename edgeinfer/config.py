@@ -21,6 +21,7 @@ UNSTATED_CONTEXT = 2048  # taken when the file says 0, which means that it does 
 MIN_ROPE_BASE = 2.0  # models have 10,000 and more; at 1 all pairs would turn alike
 YARN_BETA_FAST, YARN_BETA_SLOW = 32.0, 1.0  # turns within the original context, where the file does not say
 MIN_BETA = 1e-3
+MAX_ATTN_FACTOR = 1e6  # models have some 1.2; cos and sin times it stay numbers
 RECURRENT = ("ssm.conv_kernel", "wkv.head_size")  # keys of models that may have layers without attention
 SCALINGS = ("none", "linear", "yarn", "longrope")
 
@@ -121,13 +122,14 @@ class Keys:
             raise FormatError(f"{name} holds {wrong[0]:g}, must be finite, at least {least:g} and at most {MAX_WIDTH}")
         return values
 
-    def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:
-        """A finite number not below `least`."""
+    def number(self, key: str, default: float | None = None, least: float = 0.0, most: float = math.inf) -> float:
+        """A finite number in least..most."""
         if default is not None and not self.has(key):
             return default
         value = float(self.file.get(f"{self.arch}.{key}", float))
-        if not (math.isfinite(value) and value >= least):
-            raise FormatError(f"{self.arch}.{key} is {value:g}, must be a finite number of at least {least:g}")
+        if not (math.isfinite(value) and least <= value <= most):
+            above = "" if most == math.inf else f" and at most {most:g}"
+            raise FormatError(f"{self.arch}.{key} is {value:g}, must be a finite number of at least {least:g}{above}")
         return value
 
     def turning(self, key: str, default: int, head_dim: int) -> int:
@@ -180,7 +182,7 @@ def read(file: GgufFile) -> ModelConfig:
         rope_scaling=scaling,
         rope_factor=_rope_factor(keys, scaling),
         rope_context=keys.integer("rope.scaling.original_context_length", 0, least=0, most=MAX_CONTEXT) or context,
-        rope_attn_factor=keys.number("rope.scaling.attn_factor", 1.0),
+        rope_attn_factor=keys.number("rope.scaling.attn_factor", 1.0, most=MAX_ATTN_FACTOR),
         rope_betas=(
             keys.number("rope.scaling.yarn_beta_fast", YARN_BETA_FAST, least=MIN_BETA),
             keys.number("rope.scaling.yarn_beta_slow", YARN_BETA_SLOW, least=MIN_BETA),

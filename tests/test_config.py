@@ -76,6 +76,11 @@ WRONG = {
     "negative in one layer": ({"feed_forward_length": [96, -1]}, FormatError, "feed_forward_length holds -1"),
     "no eps": ({"attention.layer_norm_rms_epsilon": float("nan")}, FormatError, "epsilon is nan"),
     "flat rope": ({"rope.freq_base": 0.5}, FormatError, "freq_base is 0.5"),
+    "huge growth": (
+        {"rope.scaling.attn_factor": 3e38},
+        FormatError,
+        "attn_factor is 3e+38, must be a finite number of at least 0 and at most 1e+06",
+    ),
     "infinite factor": ({"rope.scaling.factor": float("inf")}, FormatError, "factor is inf"),
     "odd rope": ({"rope.dimension_count": 7}, FormatError, "RoPE turns pairs, but 7 dimensions"),
     "rope beyond the head": ({"rope.dimension_count": 18}, FormatError, "dimension_count is 18, must be in 0..16"),
