@@ -68,7 +68,7 @@ def command(
     for count in counts:
         with contextlib.ExitStack() as stack:
             bench = stack.enter_context(Bench(path, count, kv_type, max(test.room for test in tests), batch, weights))
-            peer = stack.enter_context(Peer(vs, path, count, bench.n_ctx, batch)) if vs else None
+            peer = None if vs is None else stack.enter_context(Peer(vs, path, count, bench.n_ctx, batch))
             for test in tests:
                 found += bench_run.measure(bench, test, repetitions, not no_warmup, peer)
                 if phases or plot:
@@ -82,9 +82,9 @@ def command(
 
 def _numbers(text: str) -> list[int]:
     """As llama-bench takes them: 128,512.  None of them is negative."""
-    words = [word for word in text.split(",") if word.strip()]
-    if not all(word.strip().isdigit() for word in words):
-        raise RequestError(f"{text!r} must be whole numbers with commas between them")
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not all(word.isdecimal() and len(word) < 10 for word in words):
+        raise RequestError(f"{text[:50]!r} must be whole numbers below 10**9 with commas between them")
     return [int(word) for word in words]
 
 

@@ -17,7 +17,7 @@ class Peer:
         command = [python, "-c", SCRIPT.read_text(encoding="utf-8"), model, str(threads), str(n_ctx), str(n_batch)]
         pipe = subprocess.PIPE
         try:
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, errors="replace")
         except OSError as error:
             raise RequestError(f"--vs {python}: {error.strerror}") from error
         if (answer := self._answer()) != "ready":
@@ -36,11 +36,9 @@ class Peer:
         """Why the process is of no use; it is ended."""
         if answer:
             self._process.kill()
+            return f"it said {answer!r}"
         _, said = self._process.communicate()
-        words = said.strip().rpartition("\n")[2]
-        return words or (
-            f"it said {answer!r}" if answer else f"it ended with code {self._process.returncode} and no word"
-        )
+        return said.strip().rpartition("\n")[2] or f"it ended with code {self._process.returncode} and no word"
 
     def _answer(self) -> str:
         """The next line; empty when the process has ended."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from edgeinfer.cli.reading import read_all
 from edgeinfer.errors import RequestError
 
 
@@ -21,7 +22,7 @@ def command(
     """Embed texts: a JSON array of numbers on a line for each."""
     from edgeinfer.llm import LLM
 
-    given = [os.fsencode(text) for text in texts] if texts else sys.stdin.buffer.read().splitlines()
+    given = [os.fsencode(text) for text in texts or read_all(sys.stdin.buffer, "standard input").splitlines()]
     if not given:
         raise RequestError("no text: give texts as arguments, or lines on standard input")
     with LLM(model, n_threads=threads) as llm:

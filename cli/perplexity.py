@@ -3,12 +3,12 @@
 import json
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgeinfer.cli.override import Override, parsed
+from edgeinfer.cli.reading import read_all
 from edgeinfer.errors import RequestError
 from edgeinfer.models import catalog
 
@@ -37,7 +37,8 @@ def command(
     but a window's first is predicted.  A last, shorter window counts too.
     """
     try:
-        text = Path(file).read_bytes()
+        with open(file, "rb") as source:
+            text = read_all(source, file)
     except OSError as error:
         raise RequestError(f"{file}: {error.strerror}") from None
 

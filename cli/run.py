@@ -10,6 +10,7 @@ import typer
 
 from edgeinfer.cli.answer import Asker, say
 from edgeinfer.cli.override import Override, parsed
+from edgeinfer.cli.reading import read_all
 from edgeinfer.errors import RequestError
 from edgeinfer.models import catalog
 
@@ -146,7 +147,7 @@ def _with_piped(prompt: str | None) -> str | None:
     waiting.daemon = True
     waiting.start()
     try:
-        piped = sys.stdin.buffer.read()
+        piped = read_all(sys.stdin.buffer, "standard input")
     finally:
         waiting.cancel()
     parts = [prompt, piped.decode(errors="replace").removesuffix("\n")]

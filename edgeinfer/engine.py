@@ -4,6 +4,7 @@ A request holds one `Sequence` while it runs.  Steps of several requests take tu
 step that serves several of them at once needs no change outside `_step`.  A finished request leaves its tokens and
 their KV in the pool, and a later one goes on from the tokens with which both begin: it reads only the rest."""
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -42,7 +43,8 @@ class Engine:
         self._busy: list[Sequence] = []
         self._readers: list[int] = []  # the backend's sequences that `encode` has opened, empty between its steps
         self._turn = _Turn(self.check_open)
-        self._closed = False
+        self._closed = self._torn = False
+        _engines.add(self)
 
     @contextmanager
     def sequence(self, ids: Items[int], reuse: bool = True) -> Iterator[Sequence]:
@@ -109,9 +111,12 @@ class Engine:
         return self._backend.plan
 
     def check_open(self) -> None:
-        """RequestError after `close`; FormatError where the file can no longer be read."""
+        """RequestError after `close`; FormatError where the file can no longer be read; BackendError in a fork made in
+        the middle of a step."""
         if self._closed:
             raise RequestError("the model is closed")
+        if self._torn:
+            raise BackendError("this process was forked in the middle of a step of the model: load it again in here")
         self._check_file()
 
     def idle_ids(self) -> list[list[int]]:
@@ -128,6 +133,16 @@ class Engine:
                 del self._backend  # and with it the KV and the views of the file, whoever still holds this engine
         with self._pool:
             self._pool.notify_all()
+
+    def forked(self) -> None:
+        """For a new process, in which the thread that forked goes on alone: what others held is free."""
+        self._torn = self._turn.running.locked()
+        self._pool, self._turn = threading.Condition(), _Turn(self.check_open)
+        for sequence in self._busy.copy():
+            if sequence.thread != threading.get_ident():
+                sequence.ids = []
+                self._busy.remove(sequence)
+                self._idle.append(sequence)
 
     def _step(self, chunks: list[Chunk], logits: np.ndarray) -> None:
         with self._turn:
@@ -180,6 +195,18 @@ class Engine:
                 self._busy.remove(sequence)
                 self._idle.append(sequence)
                 self._pool.notify()
+
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for engine in list(_engines):
+        engine.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Turn:

@@ -334,7 +334,7 @@ def checked(
     known = [field.name for field in fields(SamplingParams)]
     for name in sampling:
         if name not in known:
-            close = difflib.get_close_matches(name, [*known, *OPTIONS], 1)
+            close = difflib.get_close_matches(name, {*known, *OPTIONS} - {name}, 1)
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
             raise RequestError(f"unknown option {name}; {hint}")
     return {

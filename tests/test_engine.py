@@ -1,6 +1,8 @@
 """The pool and the steps, over a backend whose logits depend on every token it was given: a fault in reuse shows."""
 
 import gc
+import os
+import signal
 import threading
 import time
 import types
@@ -271,3 +273,73 @@ def test_close_wakes_those_who_wait():
         engine.close()
         thread.join(60)
     assert not thread.is_alive() and "closed" in errors[0]
+
+
+def in_fork(work):
+    """What `work` is in a forked process, as text; "" where that hangs or dies."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        try:
+            os.write(writes, str(work()).encode())
+        finally:
+            os._exit(0)
+    os.close(writes)
+    with open(reads) as said:
+        text = said.read()
+    os.waitpid(child, 0)
+    return text
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "register_at_fork"), reason="needs fork")
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_fork_keeps_what_its_own_thread_holds_and_frees_the_rest():
+    engine = Engine(HashBackend(n_seq=2))
+    held, ends = threading.Event(), threading.Event()
+
+    def hold():
+        with engine.sequence([1]):
+            held.set()
+            ends.wait(60)
+
+    def work():
+        engine.read(own, logits := np.empty((1, VOCAB), np.float32))
+        return np.array_equal(logits[0], expected([2])) and run(engine, [3])[0] == truth([3])
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    with engine.sequence([2]) as own:
+        assert in_fork(work) == "True"
+    ends.set()
+    thread.join(60)
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_fork_amid_a_step_of_another_thread_is_told_so():
+    engine = Engine(backend := HashBackend())
+    inside, ends = threading.Event(), threading.Event()
+
+    def step(chunks, logits):
+        inside.set()
+        ends.wait(60)
+
+    def work():
+        with pytest.raises(BackendError, match="forked in the middle of a step"):
+            run(engine, [1])
+        engine.close()
+        return "refused"
+
+    backend.step = step
+    thread = threading.Thread(target=run, args=(engine, [1], 1))
+    thread.start()
+    inside.wait(60)
+    assert in_fork(work) == "refused"
+    ends.set()
+    thread.join(60)
+    engine.check_open()  # nothing is wrong here

@@ -111,6 +111,7 @@ def test_missing_files_and_names(tmp_path):
     [
         ({"temprature": 1}, "unknown option temprature; did you mean temperature?"),
         ({"max_token": 1}, "unknown option max_token; did you mean max_tokens?"),
+        ({"repeat_penalties": 1}, "unknown option repeat_penalties; did you mean repeat_penalty?"),
         ({"zzz": 1}, "unknown option zzz; there are temperature, top_k"),
         ({"top_p": 2}, "top_p"),
         ({"seed": -1}, "seed"),
@@ -303,6 +304,11 @@ def test_chat_streams_what_it_answers(llm):
     whole = llm.chat(ask("hello"), max_tokens=6, **GREEDY)
     chunks = list(llm.chat_stream(ask("hello"), max_tokens=6, **GREEDY))
     assert [chunk.id for chunk in chunks] == whole.ids and "".join(chunk.text for chunk in chunks) == whole.text
+
+
+def test_an_option_that_only_texts_have_is_none_of_chats(llm):
+    with pytest.raises(RequestError, match="unknown option token_healing; there are temperature"):
+        llm.chat(ask("x"), token_healing=False)
 
 
 def test_chat_too_long_for_the_context(llm):

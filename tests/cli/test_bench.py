@@ -139,7 +139,10 @@ def test_what_is_no_python_says_so_at_once(edgeinfer, model, tmp_path, script, w
     assert words in edgeinfer.fails(2, "bench", model, *QUICK, "-p", "8", "--vs", tmp_path / "other")
 
 
-@pytest.mark.parametrize("arguments", [("-p", "many"), ("-n", "-4"), ("-pg", "4"), ("-pg", "4,0"), ("--rows", "x")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("-p", "many"), ("-p", "²"), ("-d", "9" * 30), ("-n", "-4"), ("-pg", "4"), ("-pg", "4,0"), ("--rows", "x")],
+)
 def test_numbers_that_are_none(edgeinfer, model, arguments):
     assert "must be" in edgeinfer.fails(2, "bench", model, *arguments)
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -58,3 +59,9 @@ def test_a_text_that_is_missing_or_empty_is_the_users_mistake(edgeinfer, tmp_pat
     (tmp_path / "empty").write_text("")
     options = ["--ctx", "16", "--backend", "reference"]
     assert "too short" in edgeinfer.fails(2, "perplexity", path, tmp_path / "empty", *options)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a file without end")
+def test_a_text_without_end_is_refused(edgeinfer, tmp_path):
+    path = markov.write(tmp_path / "m.gguf", ["a", "b"], halves)
+    assert "more than 256 MB of text" in edgeinfer.fails(2, "perplexity", path, "/dev/zero", "--backend", "reference")
