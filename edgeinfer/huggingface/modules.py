@@ -15,6 +15,7 @@ from edgeinfer.huggingface.folder import Folder
 
 _LIST = "modules.json"
 _IDENTITY = "torch.nn.modules.linear.Identity"
+_LONGEST = 255  # letters of a file's name
 _RANKER = re.compile(rb"^# *qwen3-reranker", re.IGNORECASE | re.MULTILINE)  # in README.md
 
 
@@ -58,6 +59,12 @@ def _settings(folder: Folder, kind: str) -> Iterator[tuple[str, dict[str, Any]]]
     for module in listed:
         if str(module.get("type")).rpartition(".")[2] == kind:
             place = module.get("path")
-            if not isinstance(place, str) or place in ("", "..") or place != os.path.basename(place) or "\0" in place:
+            if not isinstance(place, str) or not _is_name(place):
                 raise FormatError(f"{_LIST} names {shown(str(place))}, which is no folder of this one")
             yield place, folder.json(f"{place}/config.json") or {}
+
+
+def _is_name(place: str) -> bool:
+    """Whether it names a folder in another, in letters that an error can show."""
+    plain = place not in ("", "..") and place == os.path.basename(place)
+    return plain and place.isprintable() and len(place) <= _LONGEST
