@@ -1,4 +1,4 @@
-"""State spaces, short convolutions, gated delta networks, and their mixtures with attention."""
+"""State spaces, short convolutions, gated delta networks, their mixtures with attention, and layers passed often."""
 
 from __future__ import annotations
 
@@ -67,6 +67,10 @@ CASES: Cases = {
     "qwen3_next": ("Qwen3NextForCausalLM", {**EXPERTS, **DELTA, "shared_expert_intermediate_size": 40}),
     "qwen3_5": ("Qwen3_5ForCausalLM", DELTA),
     "qwen3_5_moe": ("Qwen3_5MoeForCausalLM", {**EXPERTS, **DELTA, "shared_expert_intermediate_size": 40}),
+    "hrm_text": (
+        "HrmTextForCausalLM",
+        {"head_dim": 16, "num_key_value_heads": None, "prefix_lm": False, "embedding_scale": 3.0},
+    ),
     "minimax": (
         "MiniMaxForCausalLM",
         {

@@ -144,11 +144,12 @@ class Writer:
         """These may be there, but nothing depends on them."""
         self._used.update(self._source_prefix + source for source in sources)
 
-    def layers(self, count: int, prefix: str = "model.layers", target: str = "blk") -> Iterator[int]:
-        """Layer numbers, in order; while one is worked on, names are those of its tensors, in GGUF behind `target`."""
+    def layers(self, count: int, prefix: str = "model.layers", target: str = "blk", first: int = 0) -> Iterator[int]:
+        """Layer numbers, in order; while one is worked on, names are those of its tensors, in GGUF behind `target` and
+        a number from `first` on."""
         self._layers, self._layer_prefix = min(count, MAX_LAYERS), prefix
         for layer in range(self._layers):
-            self._prefix, self._source_prefix = f"{target}.{layer}.", f"{prefix}.{layer}."
+            self._prefix, self._source_prefix = f"{target}.{first + layer}.", f"{prefix}.{layer}."
             yield layer
         self._prefix, self._source_prefix = "", ""
 
