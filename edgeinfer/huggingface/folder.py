@@ -101,7 +101,9 @@ class Folder:
         missing = [shard for shard in shards if not os.path.exists(os.path.join(self.path, shard))]
         if missing:
             more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-            raise FormatError(f"{INDEX} names shards that are not there: {', '.join(missing[:_NAMED])}{more}")
+            raise FormatError(
+                f"{INDEX} names shards that are not there: {', '.join(map(shown, missing[:_NAMED]))}{more}"
+            )
         files = {shard: self._open(shard).tensors for shard in shards}
         for name, shard in places.items():
             if name not in files[shard]:

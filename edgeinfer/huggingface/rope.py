@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.huggingface.config import Config
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.rope import yarn_growth
@@ -43,7 +44,7 @@ def write_local(w: Writer, head_dim: int, default_share: float = 1.0) -> None:
     scale RoPE, too."""
     found = w.config.part("rope_parameters").part("sliding_attention")
     if (kind := found.text("rope_type", default="default")) != "default":
-        raise UnsupportedError(f"{found.where}: rope_type is {kind!r}; layers with a window have none in GGUF")
+        raise UnsupportedError(f"{found.where}: rope_type is {shown(kind)}; layers with a window have none in GGUF")
     w.key("rope.freq_base_swa", local_base(w.config))
     w.key("rope.dimension_count_swa", int(head_dim * found.number(*_SHARES, default=default_share)))
 
@@ -74,7 +75,7 @@ def write(w: Writer, head_dim: int, default_share: float = 1.0, pairs: int = 0) 
         _longrope(w, found, dim, context)
     elif kind not in _UNSCALED:
         known = " ".join((*_UNSCALED, "linear", "yarn", "llama3", "longrope"))
-        raise UnsupportedError(f"{found.where}: rope_type is {kind!r}, known are: {known}")
+        raise UnsupportedError(f"{found.where}: rope_type is {shown(kind)}, known are: {known}")
 
 
 def _yarn(w: Writer, found: Config, context: int) -> None:

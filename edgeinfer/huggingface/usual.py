@@ -9,6 +9,7 @@ import numpy as np
 
 from edgeinfer.config import MAX_CONTEXT, MAX_HEADS, MAX_LAYERS
 from edgeinfer.errors import FormatError, UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.huggingface import rope
 from edgeinfer.huggingface.writer import Writer
 
@@ -283,4 +284,4 @@ def expect_activation(w: Writer, *known: str) -> None:
     names = ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "activation")
     name = w.config.text(*names, default=known[0])
     if name not in known:
-        raise FormatError(f"{w.config.where}: the activation is {name!r}; {w.arch} has {' or '.join(known)}")
+        raise FormatError(f"{w.config.where}: the activation is {shown(name)}; {w.arch} has {' or '.join(known)}")

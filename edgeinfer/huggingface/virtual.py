@@ -12,7 +12,7 @@ import numpy as np
 from edgeinfer.config import MAX_WIDTH
 from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats import gguf
-from edgeinfer.formats.cursor import shown
+from edgeinfer.formats.cursor import printable, shown
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.gguf import GgufFile
 from edgeinfer.formats.safetensors import Stored
@@ -103,7 +103,7 @@ def _written(folder: Folder, kind: GgmlType | None) -> Writer:
 
 def _method(config: dict[str, Any]) -> str:
     found = config["quantization_config"]
-    return str(found.get("quant_method", "unnamed") if isinstance(found, dict) else found)[:50]
+    return printable(str(found.get("quant_method", "unnamed") if isinstance(found, dict) else found)[:50])
 
 
 def _text_config(config: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pkgutil
 from types import ModuleType
 
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.cursor import shown
 
 
 def classes() -> dict[str, ModuleType]:
@@ -28,5 +29,5 @@ def find(name: str) -> ModuleType:
     if name not in known:
         closest = ", ".join(difflib.get_close_matches(name, known, n=3, cutoff=0.4))
         hint = f"; the closest are: {closest}" if closest else ""
-        raise UnsupportedError(f"class {name!r} is none of the {len(known)} that are supported{hint}")
+        raise UnsupportedError(f"class {shown(name)} is none of the {len(known)} that are supported{hint}")
     return known[name]

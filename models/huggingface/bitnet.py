@@ -3,6 +3,7 @@
 GGUF has no key for the activation of the models that were published, so `hidden_activation` is one of ours here."""
 
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
@@ -19,7 +20,7 @@ def write(w: Writer) -> None:
     how = w.config.part("quantization_config")
     stated = {name: how.values.get(name, default) for name, default in UNSTATED.items()}
     if how.values and stated != PACKED:
-        raise UnsupportedError(f"{how.where} is {stated}; what can be read is {PACKED}")
+        raise UnsupportedError(f"{how.where} is {shown(str(stated))}; what can be read is {PACKED}")
     usual.begin(w)
     w.key("hidden_activation", w.config.text("hidden_act", default="silu"))
     for _ in w.layers(usual.layers(w)):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
@@ -26,7 +27,7 @@ def write(w: Writer) -> None:
     w.key("expert_feed_forward_length", width)
     gate = w.config.text("expert_selection_fn", default="softmax")
     if gate not in GATES:
-        raise UnsupportedError(f"{w.config.where}: expert_selection_fn is {gate!r}, known are: {' '.join(GATES)}")
+        raise UnsupportedError(f"{w.config.where}: expert_selection_fn is {shown(gate)}, known are: {' '.join(GATES)}")
     w.key("expert_gating_func", GATES[gate])
     shared = w.config.integer("num_shared_experts", default=0)
     if shared and w.config.text("shared_expert_combination_strategy", default="average") != "average":

@@ -2,6 +2,7 @@
 transposed."""
 
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
 
@@ -78,5 +79,5 @@ def router(w: Writer) -> None:
         w.key("expert_group_used_count", w.config.integer("topk_group", default=1))
     elif w.config.text("topk_method") != "greedy":
         raise UnsupportedError(
-            f"{w.config.where}: topk_method {w.config.text('topk_method')!r}; known: greedy noaux_tc"
+            f"{w.config.where}: topk_method {shown(w.config.text('topk_method'))}; known: greedy noaux_tc"
         )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import gemma3n
@@ -71,7 +72,7 @@ def turns(w: Writer, narrow: int, wide: int) -> None:
     w.key("rope.freq_base", found.number("rope_theta", default=1e6))
     kind = found.text("rope_type", default="proportional")
     if kind not in ("proportional", "default"):
-        raise UnsupportedError(f"{found.where}: rope_type is {kind!r}; {w.arch} has 'proportional'")
+        raise UnsupportedError(f"{found.where}: rope_type is {shown(kind)}; {w.arch} has 'proportional'")
     share = found.number("partial_rotary_factor", default=0.25)
     factors = np.full(wide // 2, NEVER, np.float32)
     factors[: int(share * wide // 2)] = 1

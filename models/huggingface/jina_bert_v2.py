@@ -2,6 +2,7 @@
 order, up_gated_layer in the other."""
 
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import bert
@@ -22,7 +23,7 @@ CODE = {**LAYER, "ffn_down": "mlp.down_layer", "layer_output_norm": "layer_norm_
 def write(w: Writer) -> None:
     kind = w.config.text("feed_forward_type", default="geglu")
     if kind != "geglu":
-        raise UnsupportedError(f"{w.config.where}: feed_forward_type is {kind!r}; {w.arch} has geglu")
+        raise UnsupportedError(f"{w.config.where}: feed_forward_type is {shown(kind)}; {w.arch} has geglu")
     usual.sizes(w, "layer")
     usual.both_ways(w)
     body = next((body for body in bert.BODIES if w.has(f"{body}{bert.EMBEDDING['token_embd']}.weight")), "")

@@ -1,6 +1,7 @@
 """T5's encoder: names of its own."""
 
 from edgeinfer.errors import UnsupportedError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 
@@ -26,7 +27,7 @@ FARTHEST = 128  # tokens that are told apart by their distance
 def write(w: Writer) -> None:
     kind = w.config.text("feed_forward_proj", default="relu")
     if kind not in ("relu", "gated-gelu"):
-        raise UnsupportedError(f"{w.config.where}: feed_forward_proj is {kind!r}; {w.arch} has relu or gated-gelu")
+        raise UnsupportedError(f"{w.config.where}: feed_forward_proj is {shown(kind)}; {w.arch} has relu or gated-gelu")
     if w.config.integer("relative_attention_max_distance", default=FARTHEST) != FARTHEST:
         raise UnsupportedError(f"{w.config.where}: relative_attention_max_distance is not {FARTHEST}")
     usual.sizes(w)
