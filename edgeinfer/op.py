@@ -28,4 +28,4 @@ class Op:
     @property
     def caches(self) -> bool:
         """Whether it appends keys and values to those of a layer."""
-        return "kv_heads" in self.attrs and len(self.ins) >= 3
+        return "kv_heads" in self.attrs and len(self.ins) > 1

@@ -220,7 +220,7 @@ class Band:
         e.store(e.select(valid, last, -1), state)
         e.store(earliest, state + 8)
         if "seen" in self.attend.extras:
-            e.store(r.seen + token * r.seen_stride, state + 32)
+            e.store(r.seen + token * r.seen_stride + self.of.head * r.seen_head, state + 32)
         if "slopes" in self.attend.extras:
             e.store(position, state + 16)
             e.store(e.load(r.slopes + head * 4, F32) * LOG2E, state + 24)

@@ -1,5 +1,7 @@
 """The choice of positions that attention looks at: a score for each from an indexer's heads, and the best of them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import Emitter
@@ -15,10 +17,11 @@ ALL = float(2**BLOCK - 1)  # the number that says that a whole block is chosen
 
 
 class Rate:
-    """out[position] = sum over heads of w * relu(q . k[position]), -inf behind the row's own position."""
+    """out[position] = sum over heads of w * relu(q . k[position]), or for each head q . k[position]; -inf behind the
+    row's own position."""
 
-    def __init__(self, kv_type: str) -> None:
-        self.kv_type = kv_type
+    def __init__(self, kv_type: str, each: bool = False) -> None:
+        self.kv_type, self.block = kv_type, rate_each if each else rate_block
 
     def body(self, e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
         """Workers claim (sequence, a few of its rows, chunk of its positions)."""
@@ -40,7 +43,7 @@ class Rate:
                     number = e.widen(e.load(table + (key >> 4) * 4, I32), I64)
                     self._unpack(e, r, r.pool + number * r.key_bytes, panel)
                     with e.loop(start, stop) as row:
-                        rate_block(e, r, row, key, e.field(s.positions + row * 8, 0), panel)
+                        self.block(e, r, row, key, e.field(s.positions + row * 8, 0), panel)
                 claimed.set(e.claim(r.counter))
             before.set(before.get() + chunks * bands)
 
@@ -61,44 +64,92 @@ class Rate:
                 e.store(e.load(keys + d * (4 * BLOCK), WIDE), panel + d * 64)
 
 
+def products(e: Emitter, r: SimpleNamespace, q: Value, panel: Value, count: int) -> list[Value]:
+    """q . k of so many heads with the 16 keys."""
+    sums = [e.var(WIDE) for _ in range(count)]
+    with e.loop(0, r.key_dim) as d:
+        line = e.load(panel + d * 64, WIDE)
+        for i, one in enumerate(sums):
+            one.set(e.fma(e.splat(e.load(q + (r.key_dim * i + d) * 4, F32), 16), line, one.get()))
+    return [one.get() for one in sums]
+
+
+def seen(e: Emitter, scores: Value, key: Value, position: Value) -> Value:
+    """Scores of the 16 positions from `key` on, -inf behind `position`."""
+    before = e.const(INTS, range(BLOCK)) <= e.splat(e.narrow(position - key, I32), BLOCK)
+    return e.select(before, scores, float("-inf"))
+
+
 def rate_block(e: Emitter, r: SimpleNamespace, row: Value, key: Value, position: Value, panel: Value) -> None:
     """Scores of the 16 positions from `key` on, for one row."""
     q, w = r.q + row * r.q_stride, r.w + row * r.w_stride
-    total = e.var(WIDE)
+    total, whole = e.var(WIDE), r.heads & -HEADS
+    for start, stop, count in ((e.const(I64, 0), whole, HEADS), (whole, r.heads, 1)):
+        with e.loop(start, stop, count) as head:
+            for i, product in enumerate(products(e, r, q + head * r.key_dim * 4, panel, count)):
+                product = e.select(product < 0.0, e.const(WIDE), product)
+                total.set(e.fma(e.splat(e.load(w + (head + i) * 4, F32), 16), product, total.get()))
+    e.store(seen(e, total.get(), key, position), r.out + row * r.out_stride + key * 4)
 
-    def add(head: Value, count: int) -> None:
-        sums = [e.var(WIDE) for _ in range(count)]
-        with e.loop(0, r.key_dim) as d:
-            line = e.load(panel + d * 64, WIDE)
-            for i, one in enumerate(sums):
-                one.set(e.fma(e.splat(e.load(q + ((head + i) * r.key_dim + d) * 4, F32), 16), line, one.get()))
-        for i, one in enumerate(sums):
-            product = one.get()
-            product = e.select(product < 0.0, e.const(WIDE), product)
-            total.set(e.fma(e.splat(e.load(w + (head + i) * 4, F32), 16), product, total.get()))
 
-    whole = r.heads & -HEADS
-    with e.loop(0, whole, HEADS) as head:
-        add(head, HEADS)
-    with e.loop(whole, r.heads) as head:
-        add(head, 1)
-    seen = e.const(INTS, range(BLOCK)) <= e.splat(e.narrow(position - key, I32), BLOCK)
-    e.store(e.select(seen, total.get(), float("-inf")), r.out + row * r.out_stride + key * 4)
+def rate_each(e: Emitter, r: SimpleNamespace, row: Value, key: Value, position: Value, panel: Value) -> None:
+    """The same for each head by itself."""
+    q, out = r.q + row * r.q_stride, r.out + row * r.out_stride + key * 4
+    with e.loop(0, r.heads) as head:
+        (product,) = products(e, r, q + head * r.key_dim * 4, panel, 1)
+        e.store(seen(e, product, key, position), out + head * r.set_bytes)
+
+
+@contextmanager
+def my_sets(
+    e: Emitter, op: Value, r: SimpleNamespace, thread: Value, threads: Value
+) -> Iterator[tuple[Value, Value, Value]]:
+    """(row, address of the scores, address of the numbers) of each set of each row this worker does."""
+    with my_rows(e, op, thread, threads) as row, e.loop(0, r.sets) as number:
+        first = number * r.width
+        yield row, r.x + row * r.x_stride + first * 4, r.out + row * r.out_stride + (first >> 4) * 4
 
 
 def choose(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
-    """out: for each 16 positions a number whose bits say which of them are among the `most` best.
+    """out: for each 16 positions a number whose bits say which of them are among the `most` best."""
+    r, s = CHOOSE.read(e, op), STEP.read(e, step)
+    with my_sets(e, op, r, thread, threads) as (row, x, out):
+        pick(e, x, out, e.field(s.positions + row * 8, 0) + 1, r.most)
+
+
+def choose_blocks(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+    """The same for whole blocks of positions, whole blocks of 16: the best ones, and the last ones."""
+    r, s = CHOOSE.read(e, op), STEP.read(e, step)
+    best = s.scratch + thread * s.scratch_bytes
+    chosen = best + r.width * 4
+    with my_sets(e, op, r, thread, threads) as (row, x, out):
+        position = e.field(s.positions + row * 8, 0)
+        own = position / r.block
+        with e.loop(0, own + 1) as block:
+            top = e.var(WIDE, float("-inf"))
+            with e.loop(block * r.block, e.least(block * r.block + r.block, position + 1), BLOCK) as key:
+                top.set(e.maximum(e.load(x + key * 4, WIDE), top.get()))
+            forced = block + r.local > own
+            e.store(e.select(forced, e.const(F32, float("inf")), e.largest(top.get())), best + block * 4)
+        with e.loop(own + 1, (own + BLOCK) & -BLOCK) as block:
+            e.store(e.const(F32, float("-inf")), best + block * 4)
+        pick(e, best, chosen, own + 1, r.most)
+        with e.loop(0, position + 1, BLOCK) as key:
+            block = key / r.block
+            word = e.lane(e.to_int(e.load(chosen + (block >> 4) * 4, vec(F32, 1))), 0)
+            bit = (e.widen(word, I64) >> (block & 15)) & 1
+            e.store(e.select(bit > 0, e.const(F32, ALL), 0.0), out + (key >> 4) * 4)
+
+
+def pick(e: Emitter, x: Value, out: Value, count: Value, most: Value) -> None:
+    """Numbers whose bits say which of `count` scores, in blocks filled up with -inf, are among the best.
 
     The score of the last one chosen is found bit by bit: of floats as whole numbers in the same order."""
-    r, s = CHOOSE.read(e, op), STEP.read(e, step)
-    with my_rows(e, op, thread, threads) as row:
-        x, out = r.x + row * r.x_stride, r.out + row * r.out_stride
-        count = e.field(s.positions + row * 8, 0) + 1
-        with e.when(count <= r.most), e.loop(0, count, BLOCK) as key:
-            e.store(e.const(F32, ALL), out + (key >> 4) * 4)
-        with e.when(count > r.most):
-            least = threshold(e, x, count, r.most)
-            mark(e, x, out, count, least, r.most - reaching(e, x, count, least + 1))
+    with e.when(count <= most), e.loop(0, count, BLOCK) as key:
+        e.store(e.const(F32, ALL), out + (key >> 4) * 4)
+    with e.when(count > most):
+        least = threshold(e, x, count, most)
+        mark(e, x, out, count, least, most - reaching(e, x, count, least + 1))
 
 
 def ordered(e: Emitter, x: Value) -> Value:

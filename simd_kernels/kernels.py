@@ -78,7 +78,9 @@ def table() -> dict[str, tuple[int, Body]]:
         "screen.view": screen.view,
         "screen.widen": screen.widen,
         **{f"rate.{name}": indexer.Rate(name).body for name in KV_BYTES},
+        **{f"rate.each.{name}": indexer.Rate(name, each=True).body for name in KV_BYTES},
         "choose": indexer.choose,
+        "choose.blocks": indexer.choose_blocks,
         **{f"store.{name}": kv.Store(name).body for name in KV_BYTES},
         **{
             attend_name(name, extras): attention.Attend(name, extras).body

@@ -46,6 +46,7 @@ class Attention(Nodes):
         name = layout.attend_name(self.cache.kv_type, [extra for extra, given in extras.items() if given])
         reads = {"q": self.rotated(op, 0, a["key_dim"]), "": pool}
         fields |= {} if seen else {"seen": 0, "seen_stride": 0}
+        fields["seen_head"] = 4 * op.ins[3].width // a["sets"] if a["sets"] > 1 else 0
         self.emit(op, name, record.ATTEND, fields, reads | seen, helpers, alone=False)
         out = self.values[op.out.id]
         self.rotate(out, out, op.out.width, a["value_dim"])
@@ -57,13 +58,20 @@ class Attention(Nodes):
         return self.address(np.ascontiguousarray(by_distance / np.float32(math.log(2))))
 
     def rate(self, op: Op) -> None:
-        fields, helpers, pool = self.stored(op)
-        fields["heads"] = op.attrs["heads"]
-        reads = {"q": self.rotated(op, 0, op.attrs["key_dim"]), "w": self.value(op, 2), "": pool}
-        self.emit(op, f"rate.{self.cache.kv_type}", record.RATE, fields, reads, helpers, alone=False)
+        (fields, helpers, pool), heads, each = self.stored(op), op.attrs["heads"], len(op.ins) == 2
+        fields |= {"heads": heads, "set_bytes": 4 * op.out.width // heads}
+        fields |= {"w": 0, "w_stride": 0} if each else {}
+        reads = {"q": self.rotated(op, 0, op.attrs["key_dim"]), "": pool}
+        reads |= {} if each else {"w": self.value(op, 2)}
+        name = f"rate{'.each' * each}.{self.cache.kv_type}"
+        self.emit(op, name, record.RATE, fields, reads, helpers, alone=False)
 
     def choose(self, op: Op) -> None:
-        self.emit(op, "choose", record.CHOOSE, {"most": op.attrs["count"]}, {"x": self.value(op, 0)})
+        a = op.attrs
+        fields = {"most": a["count"], "sets": a["sets"], "width": op.ins[0].width // a["sets"]}
+        fields |= {"block": a["block"], "local": a["local"]}
+        kernel, reads = "choose" if a["block"] == 1 else "choose.blocks", {"x": self.value(op, 0)}
+        self.emit(op, kernel, record.CHOOSE, fields, reads, alone=a["block"] == 1)  # of blocks it uses scratch
 
     def stored(self, op: Op) -> tuple[dict[str, int | float], dict[str, str], Buffer]:
         """What kernels have to know of a layer's keys and values, after the op's own, if it has such, are stored."""

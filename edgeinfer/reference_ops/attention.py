@@ -73,7 +73,8 @@ def attend_one(
         scores = scores + biases[bucket(op, behind)].transpose(2, 0, 1)
     scores[:, ~visible(op, behind, positions)] = -np.inf
     if seen is not None:
-        scores[:, ~spread(seen)[:, : len(positions)]] = -np.inf
+        chosen = spread(parts(seen, op.attrs["sets"]))[:, :, : len(positions)].transpose(1, 0, 2)  # sets first
+        scores = np.where(np.repeat(chosen, heads // len(chosen), axis=0), scores, np.float32(-np.inf))
     most = scores.max(axis=-1, keepdims=True)
     most = most if sinks is None else np.maximum(most, sinks[:, None, None])
     weights: Array = np.exp(scores - most)
@@ -98,29 +99,36 @@ def visible(op: Op, behind: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return seen
 
 
-def rate(op: Op, step: Step, q: Array, k: Array, w: Array) -> Array:
-    def one(held: Held, q: Array, k: Array, w: Array) -> Array:
+def rate(op: Op, step: Step, q: Array, k: Array, *w: Array) -> Array:
+    def one(held: Held, q: Array, k: Array, *w: Array) -> Array:
         (keys,) = held.append(f"rate {op.attrs['layer']}", k)
-        products = np.maximum(parts(q, op.attrs["heads"]) @ keys.T, np.float32(0))  # f32[tokens, heads, positions]
-        scores = np.full((len(q), op.out.width), -np.inf, np.float32)
-        scores[:, : len(keys)] = (products * w[:, :, None]).sum(axis=1)
-        scores[np.arange(op.out.width) > np.arange(len(keys) - len(q), len(keys))[:, None]] = -np.inf
-        return scores
+        products = parts(q, op.attrs["heads"]) @ keys.T  # f32[tokens, heads, positions]
+        if w:
+            products = (np.maximum(products, np.float32(0)) * w[0][:, :, None]).sum(axis=1, keepdims=True)
+        scores = np.full((*products.shape[:2], op.out.width // products.shape[1]), -np.inf, np.float32)
+        scores[:, :, : len(keys)] = products
+        own = np.arange(len(keys) - len(q), len(keys))[:, None, None]
+        return np.where(np.arange(scores.shape[2]) > own, np.float32(-np.inf), scores).reshape(len(q), -1)
 
-    return step.each(one, q, k, w)
+    return step.each(one, q, k, *w)
 
 
 def choose(op: Op, step: Step, scores: Array) -> Array:
-    best = np.argsort(-scores, axis=-1, kind="stable")[:, : op.attrs["count"]]
-    chosen = np.zeros(scores.shape, np.float32)
+    sets, block = op.attrs["sets"], op.attrs["block"]
+    blocks = parts(scores, sets).reshape(len(scores), sets, -1, block).max(axis=-1)
+    behind = (step.positions() // block)[:, None] - np.arange(blocks.shape[2])
+    blocks[((behind >= 0) & (behind < op.attrs["local"]))[:, None].repeat(sets, axis=1)] = np.inf
+    best = np.argsort(-blocks, axis=-1, kind="stable")[:, :, : op.attrs["count"]]
+    chosen = np.zeros(blocks.shape, np.float32)
     np.put_along_axis(chosen, best, np.float32(1), axis=-1)
-    return groups(chosen, SEEN) @ np.float32(2) ** np.arange(SEEN, dtype=np.float32)
+    bits = groups(np.repeat(chosen, block, axis=-1).reshape(scores.shape), SEEN)
+    return bits @ np.float32(2) ** np.arange(SEEN, dtype=np.float32)
 
 
 def spread(seen: Array) -> np.ndarray:
-    """bool[tokens, positions] of numbers whose bits say which of 16 positions are chosen."""
-    bits = seen.astype(np.int64)[:, :, None] >> np.arange(SEEN) & 1
-    return bits.reshape(len(seen), -1).astype(bool)
+    """bool[tokens, sets, positions] of numbers whose bits say which of 16 positions are chosen."""
+    bits = seen.astype(np.int64)[..., None] >> np.arange(SEEN) & 1
+    return bits.reshape(*seen.shape[:2], -1).astype(bool)
 
 
 OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (rope, temper, attend, rate, choose)}

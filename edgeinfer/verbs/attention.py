@@ -64,11 +64,12 @@ class Attention(Tracer):
         Without k and v it is over those that an earlier op has appended to `layer`.  It is causal, position i seeing
         j <= i, but where `scores` or the file's attention.causal says otherwise.  A window W lets position i see j
         where |i - j| < W; 0 lets it see all.  `scale` of the scores is 1 / sqrt(key_dim) if None.  `seen`, from
-        `choose`, are the only positions that count, of all of which those behind i stay unseen.
+        `choose`, are the only positions that count, for all heads or for those of each KV head; what is not seen
+        without stays unseen.
         """
         heads = self.config.heads
         expect(heads > 0 and q.width % heads == 0, f"attend with {heads} heads of {q.width}")
-        key_dim = q.width // heads
+        key_dim, sets = q.width // heads, 0
         if k is None or v is None:
             sources = [op.attrs for op in self.ops if op.kind == "attend" and op.attrs["layer"] == layer]
             expect(bool(sources) and sources[0]["key_dim"] == key_dim, f"attend over the K and V of layer {layer}")
@@ -80,7 +81,9 @@ class Attention(Tracer):
             expect(fits, f"attend over {q.width}, {k.width}, {v.width} with {heads} heads")
             value_dim = v.width // kv_heads
             if seen is not None:
-                expect(seen.width == seen_width(self.n_ctx), f"attend to positions of {seen.width} numbers")
+                sets = seen.width // seen_width(self.n_ctx)
+                fits = seen.width == sets * seen_width(self.n_ctx) and sets in (1, kv_heads)
+                expect(fits, f"attend to positions of {seen.width} numbers")
                 ins += (seen,)
         buckets = self.keys.integer(BUCKETS, least=4, most=MAX_BUCKETS) if scores.biases else 0
         return self._emit(
@@ -99,6 +102,7 @@ class Attention(Tracer):
             slopes=alibi_slopes(heads, scores.max_bias),
             buckets=t5_buckets(buckets) if buckets else (),
             chunk=scores.chunk,
+            sets=sets,
             causal=scores.causal and self.keys.flag("attention.causal", True),
         )
 
@@ -109,19 +113,27 @@ class Attention(Tracer):
             return () if scores.sinks is None else self._weight(scores.sinks, heads)
         return earlier[-1] if earlier and not self.has(scores.biases) else self._weight(scores.biases, buckets, heads)
 
-    def rate(self, q: Value, k: Value, w: Value, layer: int) -> Value:
-        """A score of every position j up to a token's own, of others -inf: sum over heads of w * relu(q . k[j]).
+    def rate(self, q: Value, k: Value, w: Value | None, layer: int) -> Value:
+        """A score of every position j up to a token's own, of others -inf: sum over heads of w * relu(q . k[j]), or
+        where w is None, q . k[j] for each head, side by side.
 
-        k, one head, is appended to those of the layer's indexer first.  q has w.width heads."""
-        expect(q.width == w.width * k.width, f"rate of {q.width}, {k.width}, {w.width}")
+        k, one head, is appended to those of the layer's indexer first."""
+        heads = q.width // k.width
+        expect(q.width == heads * k.width and (w is None or w.width == heads), f"rate of {q.width}, {k.width}")
         kept: dict[str, Any] = {"layer": -1 - layer, "window": 0, "kv_heads": 1, "key_dim": k.width, "value_dim": 0}
-        return self._emit("rate", SEEN * seen_width(self.n_ctx), (q, k, w), heads=w.width, **kept)
+        width = SEEN * seen_width(self.n_ctx) * (heads if w is None else 1)
+        return self._emit("rate", width, (q, k) if w is None else (q, k, w), heads=heads, **kept)
 
-    def choose(self, scores: Value, count: int) -> Value:
+    def choose(self, scores: Value, count: int, block: int = 1, local: int = 0) -> Value:
         """The `count` positions with the best scores, of equal ones the first; all where there are no more.
 
-        A number says by its bits which of 16 positions they are."""
-        return self._emit("choose", scores.width // SEEN, (scores,), count=count)
+        Of blocks it is so many blocks, which are as good as their best position, and the last `local` ones are among
+        them.  A number says by its bits which of 16 positions are chosen; scores of several heads are told apart."""
+        width = SEEN * seen_width(self.n_ctx)
+        fits = block == 1 or (block % SEEN == 0 and width % block == 0)
+        expect(fits, f"choose blocks of {block} positions")
+        sets = scores.width // width
+        return self._emit("choose", scores.width // SEEN, (scores,), count=count, block=block, local=local, sets=sets)
 
 
 def seen_width(n_ctx: int) -> int:

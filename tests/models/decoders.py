@@ -31,6 +31,7 @@ class Case:
     keys: dict[str, Any]
     shapes: Shapes
     tolerance: float = 1e-4  # of a logit: how far apart sums in another order are here; more where there is GELU
+    flash: bool = False  # llama.cpp picks blocks of positions only so, and rounds K and V to float16 then
     first: int = 0  # of the logits that are kept
 
     def write(self, path: pathlib.Path) -> pathlib.Path:
@@ -215,6 +216,18 @@ NOTE_SHAPES = (
     | mixed(NORMS, LOW_RANK, GATE, vector("attn_k_norm", TURNING))
     | each(lambda layer: INDEXER if layer % 2 else NEAR)
 )
+
+IN_BLOCKS = {
+    **WEIGHED, "rope.dimension_count": 8, "leading_dense_block_count": 1,
+    "attention.indexer.head_count": KV_HEADS, "attention.indexer.key_length": 16, "attention.indexer.top_k": 4,
+    "attention.indexer.block_size": 16, "attention.indexer.local_blocks": 1,
+}  # fmt: skip
+ONE_BLOCK = {"attention.indexer.top_k": 1, "attention.indexer.local_blocks": 0}
+PICKS_BLOCKS = (
+    matrix("indexer.q_proj", KV_HEADS * 16) | matrix("indexer.k_proj", 16)
+    | vector("indexer.q_norm", 16) | vector("indexer.k_norm", 16)
+)  # fmt: skip
+BLOCK_SHAPES = ENDS | mixed(NORMS, HEAD_NORMS, ATTENTION, sparse=ROUTED | SHARED | PICKS_BLOCKS)
 
 
 DEEP, RANK_7 = 128, 8  # of ARWKV 7, whose heads are 64 wide
@@ -418,6 +431,8 @@ CASES = {
         },
         ENDS | layers(LAYERS, NORMS, SPARSE) | each(lambda layer: ATTENTION if layer == 2 else LIGHTNING),
     ),
+    "minimax-m3": Case("minimax-m3", IN_BLOCKS, BLOCK_SHAPES),
+    "minimax-m3-picks": Case("minimax-m3", IN_BLOCKS | ONE_BLOCK, BLOCK_SHAPES, 1e-2, flash=True),
     "mimo2": Case(
         "mimo2",
         {**MOE, **PATTERN, **YARN, "attention.value_scale": 0.7, "rope.dimension_count": 8},

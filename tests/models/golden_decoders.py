@@ -11,15 +11,15 @@ import tempfile
 import llama_cpp
 import numpy as np
 
-from tests.models.decoders import CASES, COMMON, ENCODERS, KEPT, PROMPT, keep
+from tests.models.decoders import CASES, COMMON, ENCODERS, KEPT, PROMPT, Case, keep
 
 
-def logits(path: pathlib.Path, first: int) -> np.ndarray:
+def logits(path: pathlib.Path, case: Case) -> np.ndarray:
     """float32 [KEPT], at the end of the prompt; keys and values float32, as little rounded as can be."""
-    options = {"type_k": 0, "type_v": 0, "flash_attn": False, "n_threads": 1}
+    options = {"type_k": 0, "type_v": 0, "flash_attn": case.flash, "n_threads": 1}
     model = llama_cpp.Llama(str(path), n_ctx=COMMON["context_length"], logits_all=True, verbose=False, **options)
     model.eval(PROMPT)
-    return np.array(model.scores[len(PROMPT) - 1][first : first + KEPT], np.float32)
+    return np.array(model.scores[len(PROMPT) - 1][case.first : case.first + KEPT], np.float32)
 
 
 def mean(path: pathlib.Path) -> np.ndarray:
@@ -34,7 +34,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in sys.argv[1:] or [name for name in CASES | ENCODERS if name != "chameleon-34b"]:
             path = (CASES | ENCODERS)[name].write(pathlib.Path(folder) / f"{name}.gguf")
-            found[name] = logits(path, CASES[name].first) if name in CASES else mean(path)
+            found[name] = logits(path, CASES[name]) if name in CASES else mean(path)
             print(name, found[name][:3])
     keep(found)
 

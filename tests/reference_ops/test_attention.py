@@ -127,17 +127,34 @@ def test_without_keys_attention_is_over_those_of_an_earlier_op():
 def test_positions_are_rated_by_heads_whose_products_are_not_below_zero():
     q, k, w = [[1, 10], [1, -1]], [[2], [3]], [[1, 0.5], [1, 7]]  # two heads of one dim
     scores = run("rate", q, k, w, width=16, chunks=((2, 0),), layer=-1, heads=2)
+    each = run("rate", q, k, width=32, chunks=((2, 0),), layer=-1, heads=2)
+    assert [row[0] for row in each] == [2, 2] and [row[16] for row in each] == [20, -2] and each[1][17] == -3
     assert scores[0][0] == 1 * 2 + 0.5 * 20 and scores[1][:2] == [2, 3]
     assert set(scores[0][1:] + scores[1][2:]) == {-math.inf}
 
 
 def test_the_best_positions_are_bits_and_the_first_of_equal_ones_is_taken():
     scores = [[3, 1, 3, 3] + [0] * 28, [0] * 17 + [5] + [0] * 14]
-    assert run("choose", scores, width=2, count=2) == [[1 + 4, 0], [1, 2]]
+    single = {"width": 2, "chunks": ((2, 0),), "sets": 1, "block": 1, "local": 0}
+    assert run("choose", scores, count=2, **single) == [[1 + 4, 0], [1, 2]]
+
+
+def test_the_best_blocks_are_chosen_and_the_last_ones():
+    scores = [[0] * 30 + [1, 0] + [2] * 16] * 40  # blocks of 16: 0, 1, 2
+    chosen = run("choose", scores, width=3, count=2, chunks=((40, 0),), sets=1, block=16, local=1)
+    every = 2**16 - 1
+    assert chosen[5] == [every, 0, every] and chosen[20] == [0, every, every]  # what lies behind is not attended to
+
+
+def test_each_kv_head_attends_to_its_own_positions():
+    q, k, v, seen = [[0, 0], [0, 0]], [[0, 0], [0, 0]], [[1, 2], [3, 4]], [[1, 1], [2, 1 + 2]]
+    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": ()}
+    sizes = {"heads": 2, "kv_heads": 2, "key_dim": 1, "value_dim": 1, "causal": True, "sets": 2}
+    assert run("attend", q, k, v, seen, chunks=((2, 0),), **plain, **sizes) == [[1, 2], [3, 3]]
 
 
 def test_attention_to_chosen_positions_only():
     q, k, v, seen = [[0], [0], [0]], [[0], [0], [0]], [[1], [2], [9]], [[1], [1 + 2], [2 + 4]]
     plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": ()}
-    sizes = {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1, "causal": True}
+    sizes = {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1, "causal": True, "sets": 1}
     assert run("attend", q, k, v, seen, chunks=((3, 0),), **plain, **sizes) == [[1], [1.5], [5.5]]

@@ -97,6 +97,7 @@ class Cache:
             extras["biases"], fields["slopes"] = True, guarded(np.array(biases, np.float32))
         if seen is not None:
             bits = seen.reshape(rows, -1, 16) @ 2.0 ** np.arange(16)
+            fields["seen_head"] = 4 * bits.shape[1] // seen.shape[1] if seen.ndim == 3 else 0
             extras["seen"], fields["seen"] = True, padded_rows(bits.astype(np.float32))
         name = layout.attend_name(self.kv_type, [extra for extra, numbers in extras.items() if numbers])
         more = {"counter": np.zeros(1, np.int64), "scale_f32": scale, "q": padded_rows(q), "out": out}
@@ -113,7 +114,8 @@ class Cache:
 
 
 def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(), biases=(), seen=None):
-    """Attention of the last len(q) positions, in float64; `seen` bool[rows, positions] where not all count.
+    """Attention of the last len(q) positions, in float64; `seen` bool[rows, positions] where not all count, or
+    bool[rows, kv_heads, positions].
 
     keys, values [positions, kv_heads, dim] -> [rows, heads * value_dim]."""
     q = q.reshape(len(q), -1, keys.shape[2]).astype(np.float64)
@@ -129,7 +131,8 @@ def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(
         scores += biases[:, middle - np.clip(behind, -middle, middle)] * np.log(2)
     scores[:, (behind < -ahead) | (behind >= (window or len(keys)))] = -np.inf
     if seen is not None:
-        scores[:, ~seen[:, : len(keys)]] = -np.inf
+        sets = seen.reshape(len(seen), -1, seen.shape[-1])[:, :, : len(keys)].transpose(1, 0, 2)
+        scores[~np.repeat(sets, len(scores) // len(sets), axis=0)] = -np.inf
     top = scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores - top)
     weights /= weights.sum(axis=-1, keepdims=True) + (np.exp(np.array(sinks)[:, None, None] - top) if sinks else 0)

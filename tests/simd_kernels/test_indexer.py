@@ -9,50 +9,58 @@ from tests.simd_kernels.harness import between_rows, guarded, padded_rows, write
 from tests.simd_kernels.test_attention import KV_TYPES, Cache
 
 
-def rate(cache, counts, heads, threads):
-    """(got, want) f32[rows, positions in whole blocks]: of the last `counts` tokens of each sequence."""
+def rate(cache, counts, heads, threads, each=False):
+    """(got, want) f32[rows, sets, positions in whole blocks]: of the last `counts` tokens of each sequence."""
     size, rows = cache.dims[0], sum(counts)
     q, w = (padded_rows(cache.rng.standard_normal((rows, n), dtype=np.float32)) for n in (heads * size, heads))
     lengths = [len(keys) for keys, _ in cache.kv]
     positions = [np.arange(length)[-n:] for length, n in zip(lengths, counts, strict=True)]
     spans = guarded(np.stack([np.cumsum(counts) - counts, counts], axis=1))
-    each = layout.scratch_bytes(8, cache.kernels.tier.panel_rows, 32)
-    places, scratch = guarded(np.concatenate(positions)), guarded(np.zeros(each * threads, np.uint8))
+    room = layout.scratch_bytes(8, cache.kernels.tier.panel_rows, 32)
+    places, scratch = guarded(np.concatenate(positions)), guarded(np.zeros(room * threads, np.uint8))
     numbers = {"positions": places, "spans": spans, "span_count": len(counts)}
-    step = write(record.STEP, **numbers, scratch=scratch, scratch_bytes=each)
-    out = padded_rows(np.full((rows, layout.up(max(lengths), layout.BLOCK)), np.nan, np.float32))
-    fields = cache.fields | {"tables": cache.rows(np.repeat(np.arange(len(counts)), counts)), "heads": heads}
+    step = write(record.STEP, **numbers, scratch=scratch, scratch_bytes=room)
+    width, sets = layout.up(max(lengths), layout.BLOCK), heads if each else 1
+    out = padded_rows(np.full((rows, sets * width), np.nan, np.float32))
+    fields = cache.fields | {"tables": cache.rows(np.repeat(np.arange(len(counts)), counts))}
+    fields |= {"heads": heads, "set_bytes": 4 * width}
     more = {"counter": np.zeros(1, np.int64), "q": q, "w": w, "out": out}
-    cache.kernels.operate(f"rate.{cache.kv_type}", record.RATE, rows, threads, step, **fields, **more)
+    cache.kernels.operate(f"rate{'.each' * each}.{cache.kv_type}", record.RATE, rows, threads, step, **fields, **more)
     assert np.isnan(between_rows(out)).all()
-    want = np.full_like(out, np.nan)
+    want = np.full((rows, sets, width), np.nan)
     for (start, count), (keys, _), own in zip(spans, cache.kv, positions, strict=True):
         part = slice(start, start + count)
         products = np.einsum("thd,pd->tph", q[part].reshape(count, heads, size).astype(np.float64), keys[:, 0])
-        want[part, : len(keys)] = (np.maximum(products, 0) * w[part, None]).sum(axis=-1)
-        want[part, : layout.up(len(keys), layout.BLOCK)][np.arange(layout.up(len(keys), 16)) > own[:, None]] = -np.inf
-    return out, want
+        summed = (np.maximum(products, 0) * w[part, None]).sum(axis=-1, keepdims=True)
+        want[part, :, : len(keys)] = (products if each else summed).transpose(0, 2, 1)
+        places = np.arange(width)
+        hidden = (places > own[:, None]) & (places < layout.up(len(keys), layout.BLOCK))
+        want[part] = np.where(hidden[:, None], -np.inf, want[part])
+    return out.reshape(want.shape), want
 
 
 @pytest.mark.parametrize("kv_type", KV_TYPES)
 @pytest.mark.parametrize("heads, size", [(1, 32), (4, 16), (7, 40), (64, 128)])
 @pytest.mark.parametrize("counts, threads", [([1], 1), ([19], 2), ([3, 40], 3)])
-def test_scores_of_all_positions(kernels, kv_type, heads, size, counts, threads):
+@pytest.mark.parametrize("each", [False, True])
+def test_scores_of_all_positions(kernels, kv_type, heads, size, counts, threads, each):
     cache = Cache(kernels, kv_type, 1, size, n_ctx=300, n_seq=len(counts))
     cache.store([280, 33][: len(counts)])
     cache.store(counts)
-    got, want = rate(cache, counts, heads, threads)
+    got, want = rate(cache, counts, heads, threads, each)
     assert (np.isneginf(got) == np.isneginf(want)).all()
     seen = np.isfinite(want)
-    assert np.abs(got[seen] - want[seen]).max() <= 1e-5 * np.abs(want[seen]).max() and seen.any(axis=1).all()
+    assert np.abs(got[seen] - want[seen]).max() <= 1e-5 * np.abs(want[seen]).max() and seen.any(axis=2).all()
 
 
-def choose(kernels, scores, positions, most):
-    """bool[rows, positions]"""
+def choose(kernels, scores, positions, most, name="choose", sets=1, **fields):
+    """bool[rows, sets * positions]"""
     out = padded_rows(np.full((len(scores), scores.shape[1] // 16), np.nan, np.float32))
     places, x = guarded(np.array(positions)), padded_rows(scores)
-    step = write(record.STEP, positions=places)
-    kernels.operate("choose", record.CHOOSE, len(scores), 1, step, x=x, out=out, most=most)
+    scratch = guarded(np.zeros(8 * scores.shape[1], np.uint8))
+    step = write(record.STEP, positions=places, scratch=scratch)
+    fields |= {"most": most, "sets": sets, "width": scores.shape[1] // sets}
+    kernels.operate(name, record.CHOOSE, len(scores), 1, step, x=x, out=out, **fields)
     assert np.isnan(between_rows(out)).all()
     words = np.nan_to_num(out).astype(np.int64)
     return (words[:, :, None] >> np.arange(16) & 1).reshape(scores.shape).astype(bool)
@@ -69,6 +77,37 @@ def test_the_best_are_chosen_and_of_equal_ones_the_first(kernels, most, grain):
     for row, position, chosen in zip(scores, positions, got, strict=True):
         best = np.argsort(-row[: position + 1], kind="stable")[:most]
         assert np.flatnonzero(chosen[: position + 1]).tolist() == sorted(best.tolist())
+
+
+@pytest.mark.parametrize("block", [16, 64])
+@pytest.mark.parametrize("most, local", [(1, 0), (1, 1), (3, 2), (40, 1)])
+def test_blocks_are_as_good_as_their_best_position_and_the_last_ones_are_chosen_anyway(kernels, block, most, local):
+    rng, positions, sets = np.random.default_rng(block), [0, 15, 16, 130, 511], 3
+    scores = rng.standard_normal((len(positions), sets, 512), dtype=np.float32)
+    seen = np.arange(512) <= np.array(positions)[:, None, None]
+    scores = np.where(
+        seen, scores, np.where(np.arange(512) // 16 > np.array(positions)[:, None, None] // 16, 9, -np.inf)
+    )
+    flat = scores.reshape(len(positions), -1).astype(np.float32)
+    got = choose(kernels, flat, positions, most, "choose.blocks", sets, block=block, local=local)
+    for rows, position, chosen in zip(scores, positions, got.reshape(scores.shape), strict=True):
+        own = position // block
+        for row, bits in zip(rows, chosen, strict=True):
+            best = [row[start : min(start + block, position + 1)].max() for start in range(0, position + 1, block)]
+            ranks = [(-1, i) if i > own - local else (0, -value) for i, value in enumerate(best)]
+            wanted = sorted(range(own + 1), key=lambda i: ranks[i])[:most]
+            assert np.flatnonzero(bits[: position + 1 : block]).tolist() == sorted(wanted)
+            assert (bits[: position + 1] == np.isin(np.arange(position + 1) // block, wanted)).all()
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_kv_heads_may_attend_to_other_positions_each(kernels, count):
+    cache = Cache(kernels, "f32", 2, 32, n_ctx=300)
+    cache.store([300])
+    seen = cache.rng.random((count, 2, 512)) < 0.3
+    seen[:, :, 0] = True
+    got, want = cache.attend([count], group=2, seen=seen)
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
 
 
 @pytest.mark.parametrize("kv_type", KV_TYPES)

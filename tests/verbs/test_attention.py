@@ -77,9 +77,14 @@ def test_positions_are_rated_chosen_and_attended_to(builder):
     assert scores.width == 512 and b.ops[-1].attrs["layer"] == -3 and b.ops[-1].caches
     seen = b.choose(scores, 8)
     assert seen.width == 32 and b.attend(x, x, x, 2, seen=seen).width == 64 and b.ops[-1].ins == (x, x, x, seen)
-    with pytest.raises(FormatError, match="attend to positions of 64 numbers"):
-        b.attend(x, x, x, 2, seen=x)
-    with pytest.raises(FormatError, match="rate of 64, 16, 16"):
+    each = b.choose(b.rate(x, b.split(x, 0, 16), None, 2), 2, 16, 1)
+    assert each.width == 128 and b.attend(x, x, x, 2, seen=each).width == 64
+    assert b.ops[-1].attrs["sets"] == b.ops[-2].attrs["sets"] == 4
+    with pytest.raises(FormatError, match="attend to positions of 96 numbers"):
+        b.attend(x, b.split(x, 0, 32), b.split(x, 0, 32), 2, seen=b.split(each, 0, 96))
+    with pytest.raises(FormatError, match="choose blocks of 48 positions"):
+        b.choose(scores, 2, 48)
+    with pytest.raises(FormatError, match="rate of 64, 16"):
         b.rate(x, b.split(x, 0, 16), b.split(x, 0, 16), 2)
 
 
