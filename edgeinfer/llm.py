@@ -5,6 +5,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from types import TracebackType
 from typing import Any, NoReturn
@@ -81,7 +82,8 @@ class LLM:
         self.path = os.fspath(catalog.resolve(model))
         self._file = files.open(self.path, override)
         if self._file.size < machine.available_memory() // 2:  # while the rest of the load goes on
-            threading.Thread(target=self._file.populate, name="edgeinfer-pages", daemon=True).start()
+            with suppress(RuntimeError):  # the system has no thread to give
+                threading.Thread(target=self._file.populate, name="edgeinfer-pages", daemon=True).start()
         plan = trace(self._file)
         self._threads = tune.Threads(n_threads, n_threads) if n_threads else tune.kept(plan)
         self.n_threads = max(self._threads.decode, self._threads.prefill)

@@ -80,7 +80,10 @@ class _Helper:
             with contextlib.suppress(OSError):  # it has ended already
                 json.dump({"names": names, "tier": tier.name}, self._process.stdin)
                 self._process.stdin.close()
-        self._reader.start()
+        try:
+            self._reader.start()
+        except RuntimeError:  # the system has no more threads to give
+            self._came.put(None)
 
     def built(self, wait: bool = False) -> Iterator[tuple[str, bytes]]:
         """Name and object code of what has come since; with `wait` of all that will come."""
@@ -96,7 +99,8 @@ class _Helper:
         if self._process:
             self._process.kill()
             self._process.wait()
-            self._reader.join()
+            if self._reader.ident:
+                self._reader.join()
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe:
                     with contextlib.suppress(OSError):  # what it was told may still wait to be written

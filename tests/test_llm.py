@@ -386,6 +386,17 @@ def test_the_models_context_is_the_upper_bound(paths):
         assert llm.n_ctx == 256
 
 
+def test_a_system_without_threads_is_enough_for_one(paths, monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with LLM(paths["llama"], n_threads=1) as llm:
+        assert llm.generate("a", max_tokens=1, ignore_eos=True).ids
+    with pytest.raises(BackendError, match="no more than 1 of 2 threads"):
+        LLM(paths["llama"], n_threads=2)
+
+
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_no_noise_at_the_interpreters_exit(paths, backend):
     with LLM(paths["llama"], backend=backend):

@@ -4,6 +4,7 @@ import base64
 import gc
 import json
 import sys
+import threading
 import time
 
 import pytest
@@ -56,6 +57,15 @@ def test_what_a_helper_delivered_before_it_died_is_not_built_again(shares, monke
     built = dict(building.build(NAMES, PORTABLE))
     assert sorted(built) == sorted(NAMES) and built[order[0]] == b"code"
     assert sorted(sum(shares, [])) == sorted(set(NAMES) - {order[0]})
+
+
+def test_a_system_without_threads_builds_all_here(shares, monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert sorted(name for name, _ in building.build(NAMES, PORTABLE)) == sorted(NAMES)
+    assert sorted(sum(shares, [])) == sorted(NAMES)
 
 
 def test_an_interrupt_comes_after_what_helpers_have_delivered(shares, monkeypatch):
