@@ -60,7 +60,9 @@ packed ternary ones, which llama.cpp runs with another activation.
 """
 WITHOUT = """Folders of the others are not read: {}. Most have no class in transformers but code that comes with the
 weights, and so nothing a folder could be held against. Phi-3.5-MoE has one, but GGUF's has RMS norms for its layer
-norms, and gives the chosen experts other weights than its authors' router does.
+norms, and gives the chosen experts other weights than its authors' router does; in dots.note's indexer transformers
+turns adjacent dimensions and llama.cpp, for the same weights, those of two halves. The classes of
+Chameleon, Hunyuan 4 and MiniMax M3 are not read yet.
 """
 Test = Callable[[Op], Any]
 NEEDS: dict[str, Test] = {
