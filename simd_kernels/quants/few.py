@@ -57,16 +57,15 @@ def few(
                 at = w + (first + row * apart) * row_bytes + (k >> 8) * size
                 unpack(e, quant, whole_span(e, quant, at, cols - k, room), panel + row * PANEL_BYTES)
             spans = x + (k >> 8) * pairs * span_bytes(fine)
-            with e.loop(0, count, rows_abreast) as row:
-                panels = [Panel(e, quant, panel + (row + i) * PANEL_BYTES) for i in range(rows_abreast)]
-                done: Value | int = 0
-                for n in pairs_abreast:
-                    whole = pairs & -n
-                    with e.loop(done, whole, n) as pair:
-                        some = [Span(spans + (pair + i) * span_bytes(fine), fine) for i in range(n)]
+            done = e.const(I64, 0)
+            for n in pairs_abreast:
+                with e.loop(done, pairs & -n, n) as pair:
+                    some = [Span(spans + (pair + i) * span_bytes(fine), fine) for i in range(n)]
+                    with e.loop(0, count, rows_abreast) as row:  # the inner loop, as it goes round more often
+                        panels = [Panel(e, quant, panel + (row + i) * PANEL_BYTES) for i in range(rows_abreast)]
                         sums = [scratch + ((row + i) * pairs + pair) * 64 for i in range(rows_abreast)]
                         tile(e, quant, panels, some, sums)
-                    done = whole
+                done = pairs & -n
         with e.loop(0, count) as row, e.loop(0, tokens) as token:
             total = e.total(e.load(scratch + (row * pairs * 2 + token) * 32, vec(F32, 8)))
             e.store(total, out + token * out_stride + (first + row * apart) * 4)
