@@ -120,6 +120,8 @@ def _told(error: Exception) -> int:
         text = "there is not enough memory"
     elif isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
         text = f"the output cannot be written: {error.strerror}"
+    elif isinstance(error, FileNotFoundError) and error.filename is None:  # a path cannot be made absolute
+        text = "the current folder is no longer there"
     else:
         text = f"unexpected {type(error).__name__}: {' '.join(str(error).split())} (--debug shows where)"
     with contextlib.suppress(OSError):

@@ -26,5 +26,5 @@ def command(
         try:
             path = tune.keep(plan, threads)
         except OSError as error:
-            raise BackendError(f"the choice cannot be kept: {error}") from error
+            raise BackendError(f"the choice cannot be kept in {catalog.home()}: {error.strerror}") from error
     print(f"decode {threads.decode} threads, prefill {threads.prefill} threads; kept in {path}")

@@ -45,6 +45,17 @@ def test_an_error_nobody_foresaw_is_one_line_too(edgeinfer, tmp_path):
     assert done.stderr == "edgeinfer: unexpected ZeroDivisionError: division by zero (--debug shows where)\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep a folder that somebody is in")
+def test_a_folder_that_went_away_is_named(edgeinfer, tmp_path):
+    (tmp_path / "gone").mkdir()
+    code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
+    arguments = [SCRIPT, "convert", str(tmp_path), "out.gguf"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path / "gone"
+    )
+    assert (done.returncode, done.stderr) == (1, "edgeinfer: the current folder is no longer there\n")
+
+
 def test_a_closed_pipe_ends_quietly(edgeinfer):
     with edgeinfer.start("list") as process:
         process.stdout.close()
