@@ -48,7 +48,8 @@ def few(
     room = e.memory(size) if quant.block < SPAN else None
     panel = e.memory(streams(e) * PANEL_BYTES)
     # As many sums as registers hold: loads are what a tile waits for, and each of codes or activations serves four.
-    rows_abreast, pairs_abreast = (4, (4, 2, 1)) if e.tier.lanes == 16 else (1, (1,))
+    wide = e.tier.lanes == 16
+    rows_abreast, pairs_abreast = (4, (4, 2, 1)) if wide else (1, (1,))
     with side_by_side(e, w, row_bytes, rows) as (first, apart, count):
         with e.loop(0, count * pairs) as i:
             e.store(e.const(WIDE), scratch + i * 64)
@@ -59,12 +60,14 @@ def few(
             spans = x + (k >> 8) * pairs * span_bytes(fine)
             done = e.const(I64, 0)
             for n in pairs_abreast:
-                with e.loop(done, pairs & -n, n) as pair:
+                # That a loop ends is often not foreseen: where tiles take several pairs, rows are more turns.
+                loops: list[tuple[Value | int, Value, int]] = [(done, pairs & -n, n), (0, count, rows_abreast)]
+                with e.loop(*loops[not wide]) as outer, e.loop(*loops[wide]) as inner:
+                    pair, row = (outer, inner) if wide else (inner, outer)
                     some = [Span(spans + (pair + i) * span_bytes(fine), fine) for i in range(n)]
-                    with e.loop(0, count, rows_abreast) as row:  # the inner loop, as it goes round more often
-                        panels = [Panel(e, quant, panel + (row + i) * PANEL_BYTES) for i in range(rows_abreast)]
-                        sums = [scratch + ((row + i) * pairs + pair) * 64 for i in range(rows_abreast)]
-                        tile(e, quant, panels, some, sums)
+                    panels = [Panel(e, quant, panel + (row + i) * PANEL_BYTES) for i in range(rows_abreast)]
+                    sums = [scratch + ((row + i) * pairs + pair) * 64 for i in range(rows_abreast)]
+                    tile(e, quant, panels, some, sums)
                 done = pairs & -n
         with e.loop(0, count) as row, e.loop(0, tokens) as token:
             total = e.total(e.load(scratch + (row * pairs * 2 + token) * 32, vec(F32, 8)))
