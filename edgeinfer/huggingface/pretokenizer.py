@@ -12,6 +12,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
 from edgeinfer.errors import FormatError
+from edgeinfer.formats.cursor import shown
 from edgeinfer.tokenizer.pretokenizers import PRE_TOKENIZERS, PreTokenizer
 
 # What the expressions differ in: contractions in either case, digits in rows of all lengths, signs, line breaks, and
@@ -59,7 +60,7 @@ def _built(described: Any) -> Any:
     try:
         return Tokenizer.from_str(json.dumps(file)).pre_tokenizer
     except Exception as error:  # the library raises no other kind
-        raise FormatError(f"tokenizer.json: pre_tokenizer: {' '.join(str(error).split())[:200]}") from None
+        raise FormatError(f"tokenizer.json: pre_tokenizer: {shown(' '.join(str(error).split()))}") from None
 
 
 def _cut(made: Any, text: str) -> Spans:
