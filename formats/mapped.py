@@ -1,5 +1,6 @@
 """A file mapped into memory, read-only: its pages come from the disk when touched and are shared between processes."""
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -87,7 +88,7 @@ class _Pages(mmap.mmap):
         pages = super().__new__(cls, file, size, access=mmap.ACCESS_READ)
         pages._state = _state(file)
         pages._file = os.dup(file)
-        if _free:
+        with contextlib.suppress(IndexError):  # none is free
             entry = pages._entry = _free.pop()
             MAPS[entry] = np.frombuffer(pages, np.uint8).ctypes.data, 0, False
             MAPS[entry, 1] = size  # last, for now the entry counts

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edgeinfer.errors import FormatError, RequestError
+from edgeinfer.formats import mapped
 from edgeinfer.formats.mapped import MAPS, Mapped
 
 
@@ -80,6 +81,16 @@ def test_a_file_written_to_is_found_and_one_replaced_is_none(path):
     with pytest.raises(FormatError, match="the file was changed while it was in use"):
         other.check()
     file.check()
+
+
+def test_where_no_entry_is_free_a_file_is_mapped_all_the_same(path, monkeypatch):
+    monkeypatch.setattr(mapped, "_free", [])
+    file = Mapped(path)
+    file.check()
+    assert file.view(255, 1).tolist() == [255]
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(FormatError, match="was changed"):
+        file.check()
 
 
 def test_what_a_map_holds_goes_with_its_last_view(path):
