@@ -60,4 +60,4 @@ def feed_forward(b: Builder, h: Value, limit: float) -> Value:
     if not limit or not b.has("ffn_gate_inp"):
         return b.moe(h, "silu", "sigmoid")
     width = b.expert_width() * b.keys.integer("expert_shared_count")
-    return b.add(maple.experts(b, h, limit), b.gated_mlp(h, "silu", width, "_shexp"))
+    return b.add(maple.experts(b, h, limit, b.router("sigmoid")), b.gated_mlp(h, "silu", width, "_shexp"))

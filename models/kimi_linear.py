@@ -25,10 +25,10 @@ def forward(b: Builder) -> Value:
     return b.logits(x)
 
 
-def delta_attention(b: Builder, h: Value, decay: Value, gate: Value) -> Value:
+def delta_attention(b: Builder, h: Value, decay: Value, gate: Value, eps: float | None = None) -> Value:
     """Q, K and V through short convolutions, the delta rule, a norm of each head and a sigmoid gate."""
     heads, size = b.config.heads, b.keys.integer("kda.head_dim")
-    width, kernel, eps = heads * size, b.keys.integer("ssm.conv_kernel"), b.config.eps
+    width, kernel, eps = heads * size, b.keys.integer("ssm.conv_kernel"), b.config.eps if eps is None else eps
     q, k, v = (
         b.activate(b.conv(b.linear(h, f"attn_{name}", width), f"ssm_conv1d_{name}", kernel), "silu") for name in "qkv"
     )

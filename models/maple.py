@@ -7,6 +7,7 @@ import math
 
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.plan import Builder, Value
+from edgeinfer.verbs.experts import Router
 
 LEAST_LIMIT = 0.5  # where silu is beyond 0.28, as far below zero as it gets
 
@@ -22,17 +23,23 @@ def forward(b: Builder) -> Value:
         q, k = (b.rope(q, rope), b.rope(k, rope)) if local[layer] else (q, k)
         h = b.attend(q, k, v, layer, window if local[layer] else 0)
         x = b.add(x, b.linear(h, "attn_output", c.dim))
-        x = b.add(x, experts(b, b.norm(x, "ffn_norm"), limits[layer]))
+        x = b.add(x, experts(b, b.norm(x, "ffn_norm"), limits[layer], b.router(normalise=True)))
     return b.logits(x)
 
 
-def experts(b: Builder, h: Value, limit: float) -> Value:
+def experts(b: Builder, h: Value, limit: float, router: Router) -> Value:
     """Of silu(gate) * up, the gate no larger than the limit and up no further than it from zero."""
-    if limit < LEAST_LIMIT:
+    if 0 < limit < LEAST_LIMIT:
         raise UnsupportedError(f"{b.config.arch}.swiglu_clamp_exp holds {limit:g}, must be at least {LEAST_LIMIT}")
-    count, width, router = b.keys.integer("expert_count"), b.expert_width(), b.router(normalise=True)
+    count, width = b.keys.integer("expert_count"), b.expert_width()
     choice = b.route(b.linear(h, "ffn_gate_inp", count), router)
     gate, up = (b.expert_linear(h, choice, f"ffn_{name}_exps", count, width) for name in ("gate", "up"))
-    gate = b.clamp(b.activate(gate, "silu"), limit / (1 + math.exp(-limit)))  # silu grows there
-    y = b.expert_linear(b.mul(gate, b.clamp(up, limit)), choice, "ffn_down_exps", count, b.config.dim, each=True)
+    y = b.expert_linear(limited(b, gate, up, limit), choice, "ffn_down_exps", count, b.config.dim, each=True)
     return b.mix(y, b.split(choice, router.used, router.used), router.used)
+
+
+def limited(b: Builder, gate: Value, up: Value, limit: float) -> Value:
+    if not limit:
+        return b.gated(gate, up, "silu")
+    gate = b.clamp(b.activate(gate, "silu"), limit / (1 + math.exp(-limit)))  # silu grows there
+    return b.mul(gate, b.clamp(up, limit))

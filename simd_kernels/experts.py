@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import FEW, FEW_SUMS, SPAN, SPAN_BYTES
-from edgeinfer.simd_kernels.record import ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, STEP
+from edgeinfer.simd_kernels.record import ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, SINKHORN, STEP
 from edgeinfer.simd_kernels.rows import WIDE, add_to, claimed, dot_rows, get, my_rows, path, put, sweep
 from edgeinfer.simd_kernels.values import F32, I8, I64, Value, vec
 
@@ -74,6 +74,33 @@ def softmax(e: Emitter, x: Value, out: Value, count: Value) -> None:
         e.store(weight, out + i * 4)
     with e.loop(0, count) as i:
         e.store(number(e, out, i) / total.get(), out + i * 4)
+
+
+def sinkhorn(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+    """A small matrix whose rows and columns are divided by their sums in turn  (https://arxiv.org/abs/2512.24880)."""
+    r = SINKHORN.read(e, op)
+    with my_rows(e, op, thread, threads) as row:
+        x, out = r.x + row * r.x_stride, r.out + row * r.out_stride
+        with e.loop(0, r.side) as i:
+            line = out + i * r.side * 4
+            softmax(e, x + i * r.side * 4, line, r.side)
+            with e.loop(0, r.side) as j:
+                e.store(number(e, line, j) + r.eps_f32, line + j * 4)
+        with e.loop(0, r.turns) as turn:
+            with e.when(turn > 0):
+                divide(e, r, out, r.side, e.const(I64, 1))
+            divide(e, r, out, e.const(I64, 1), r.side)
+
+
+def divide(e: Emitter, r: SimpleNamespace, out: Value, line: Value, place: Value) -> None:
+    """Lines of a square, `line` numbers apart, divided by the sum of their numbers, `place` apart, + eps."""
+    with e.loop(0, r.side) as i:
+        total = e.var(F32, r.eps_f32)
+        with e.loop(0, r.side) as j:
+            total.set(total.get() + number(e, out, i * line + j * place))
+        with e.loop(0, r.side) as j:
+            at = i * line + j * place
+            e.store(number(e, out, at) / total.get(), out + at * 4)
 
 
 def rank(e: Emitter, r: SimpleNamespace, values: Value, ranks: Value) -> None:

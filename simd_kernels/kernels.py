@@ -50,6 +50,7 @@ def table() -> dict[str, tuple[int, Body]]:
         "layer_norm": norms.layer_norm,
         "l2_norm": norms.l2_norm,
         "softmax": norms.softmax,
+        "sinkhorn": experts.sinkhorn,
         "dot": norms.dot,
         "sparsify": norms.sparsify,
         "outputs": rows.outputs,

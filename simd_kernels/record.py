@@ -69,6 +69,7 @@ XY = ("x", "x_stride", "out", "out_stride")
 # weight_group: bytes from a group's weights to the next one's
 NORM = operation(*XY, "weight", "bias", "weight_group", "size", "groups", "eps_f32")
 SOFTMAX = operation(*XY, "size", "groups")
+SINKHORN = operation(*XY, "side", "turns", "eps_f32")
 ELEMENTWISE = operation(*XY, "y", "y_stride", "width")
 UNARY = operation(*XY, "width", "a_f32", "b_f32", "c_f32", "d_f32")  # constants of the formula
 TEMPER = operation(*XY, "width", "table")  # table f32[positions]

@@ -69,6 +69,10 @@ class Layers(Nodes):
         fields = {"size": op.attrs["size"], "groups": op.out.width // op.attrs["size"]}
         self.emit(op, "softmax", record.SOFTMAX, fields, {"x": self.value(op, 0)})
 
+    def sinkhorn(self, op: Op) -> None:
+        fields = {"side": op.attrs["side"], "turns": op.attrs["turns"], "eps_f32": op.attrs["eps"]}
+        self.emit(op, "sinkhorn", record.SINKHORN, fields, {"x": self.value(op, 0)})
+
     def linear(self, op: Op) -> None:
         tensor = self.plan.tensors[op.weights[0]]
         x = self.value(op, 0) if tensor.type.name in layout.FLOATS else self.quantise(op)

@@ -68,6 +68,18 @@ def softmax(op: Op, step: Step, x: Array) -> Array:
     return weights.reshape(x.shape)
 
 
+def sinkhorn(op: Op, step: Step, x: Array) -> Array:
+    """https://arxiv.org/abs/2512.24880"""
+    eps, y = np.float32(op.attrs["eps"]), parts(x, op.attrs["side"])
+    y = np.exp(y - y.max(axis=-1, keepdims=True))
+    y = y / y.sum(axis=-1, keepdims=True) + eps
+    for turn in range(op.attrs["turns"]):
+        y = y / (y.sum(axis=-1, keepdims=True) + eps) if turn else y
+        y = y / (y.sum(axis=-2, keepdims=True) + eps)
+    out: Array = y.reshape(x.shape)
+    return out
+
+
 def linear(op: Op, step: Step, x: Array) -> Array:
     y = x @ step.weights[op.weights[0]].reshape(op.out.width, -1).T
     return y + step.weights[op.weights[1]] if len(op.weights) == 2 else y
@@ -219,7 +231,7 @@ ACTIVATIONS: dict[str, Callable[..., Array]] = {f.__name__: f for f in FUNCTIONS
     "exp": np.exp,
     "sqrt": np.sqrt,
 }
-NORMS = (norm, layer_norm, l2_norm, softmax)
+NORMS = (norm, layer_norm, l2_norm, softmax, sinkhorn)
 LAYERS = (embed, marks, positions, segments, *NORMS, linear, head_linear, activate, gated, outputs, pool)
 ARITHMETIC = (split, join, repeat, fill, add, mul, plus, times, dot, sparsify, scale, clamp, softcap)
 OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (*LAYERS, *ARITHMETIC)}

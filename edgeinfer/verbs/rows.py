@@ -74,6 +74,12 @@ class Rows(Tracer):
         expect(x.width % size == 0, f"softmax over {size} of {x.width}")
         return self._emit("softmax", x.width, (x,), size=size)
 
+    def sinkhorn(self, x: Value, side: int, turns: int, eps: float) -> Value:
+        """A matrix of side x side, row by row, whose rows and columns nearly sum to 1: the softmax of each row, plus
+        eps, then `turns` times all columns and before each but the first all rows divided by their sums plus eps."""
+        expect(x.width == side * side, f"sinkhorn of {side} rows of {x.width}")
+        return self._emit("sinkhorn", x.width, (x,), side=side, turns=turns, eps=eps)
+
     def linear(self, x: Value, name: str, width: int, bias: str | None = None) -> Value:
         """x @ w.T, `width` wide, plus `name`.bias where the file has it, or plus the tensor `bias`.weight.
 

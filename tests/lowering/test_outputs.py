@@ -47,9 +47,9 @@ def test_the_logits_are_the_same(shared, name):
 def test_every_op_kind_that_does_each_row_on_its_own_may_follow():
     """So that a new kind is not taken for one: what is told of rows, and what sees several, is named."""
     alone = (
-        "norm layer_norm l2_norm softmax linear head_linear activate gated split join repeat fill add mul plus times"
+        "norm layer_norm l2_norm softmax sinkhorn linear head_linear activate gated split join repeat fill add mul plus"
     )
-    rest = "dot sparsify scale clamp softcap route expert_linear pick group mix outputs pool"
+    rest = "times dot sparsify scale clamp softcap route expert_linear pick group mix outputs pool"
     assert sorted(OPS) == sorted([*alone.split(), *rest.split(), *MEETS_OTHERS])
 
 

@@ -228,6 +228,15 @@ PICKS_BLOCKS = (
     | vector("indexer.q_norm", 16) | vector("indexer.k_norm", 16)
 )  # fmt: skip
 BLOCK_SHAPES = ENDS | mixed(NORMS, HEAD_NORMS, ATTENTION, sparse=ROUTED | SHARED | PICKS_BLOCKS)
+MIXED_STREAMS: Shapes = {
+    f"hc_{part}_{name}": shape
+    for part in ("attn", "ffn")
+    for name, shape in (("fn.weight", (24, 4 * DIM)), ("base.weight", (24,)), ("scale.weight", (3,)))
+}
+STILL: Shapes = LOW_RANK | INDEXER | {
+    "attn_q_b.weight": (HEADS * HEAD_DIM, 24), "attn_kv_a_mqa.weight": (LATENT, DIM),
+    "indexer_compressor_gate.weight": (128, DIM), "indexer_compressor_ape.weight": (4, 128),
+}  # fmt: skip
 
 
 DEEP, RANK_7 = 128, 8  # of ARWKV 7, whose heads are 64 wide
@@ -344,6 +353,25 @@ CASES = {
             "adapters.token_ids_substitute": [30, 31, 32],
         },
         ENDS | layers(LAYERS, NORMS, FUSED, MLP, LORA),
+    ),
+    "glm5-next": Case(
+        "glm5-next",
+        {
+            **{name: value for name, value in SPARSE_MLA.items() if name != "expert_gating_func"},
+            "rope.dimension_count": 0,
+            "attention.key_length_mla": HEAD_DIM,
+            "attention.key_length": LATENT,
+            "attention.head_count_kv": [0, 0, 1, 0],
+            "ssm.conv_kernel": 4,
+            "kda.head_dim": SIZE,
+            "kda.gate_lower_bound": -0.5,
+            "hyper_connection.count": 4,
+            "hyper_connection.epsilon": 0.01,
+            "hyper_connection.sinkhorn_iterations": 5,
+            "attention.indexer.kpool": 4,
+            "swiglu_clamp_exp": [0.6, 0.7, 0.8, 7.0],
+        },
+        ENDS | mixed(NORMS, MIXED_STREAMS) | each(lambda layer: STILL if layer == 2 else KDA | {"ssm_a": (HEADS,)}),
     ),
     "grovemoe": Case(
         "grovemoe",

@@ -65,6 +65,12 @@ def test_positions_are_picked_where_the_context_is_longer_than_what_is_picked(tm
     assert counts == [0, indexers]
 
 
+def test_where_pools_of_positions_would_be_picked_a_warning_says_so(tmp_path):
+    with gguf.open(CASES["glm5-next"].write(tmp_path / "m.gguf")) as file:
+        with pytest.warns(UserWarning, match="glm5-next attends to 64 picked positions, edgeinfer to all"):
+            plan.trace(file, 65)
+
+
 @pytest.mark.parametrize("name", CASES | ENCODERS)
 def test_numbers_that_contradict_each_other_end_in_one_line(tmp_path, name, recwarn):
     oracle.check_contradictions((CASES | ENCODERS)[name].write(tmp_path / "m.gguf"))

@@ -89,6 +89,22 @@ def test_softmax_is_of_each_group_alone_and_of_large_numbers_too():
     assert run("softmax", [[1000, 1001, 5, 5]], size=2) == pytest.approx(np.array([[1 - third, third, 0.5, 0.5]]))
 
 
+def test_sinkhorn_makes_rows_and_columns_sum_to_one():
+    x = [[0.5, 2, -1, 0, 3, 1, 1, 1, -2]]
+    (y,) = run("sinkhorn", x, side=3, turns=30, eps=1e-6)
+    square = np.array(y).reshape(3, 3)
+    assert square.sum(axis=0) == pytest.approx(np.ones(3), abs=1e-4)
+    assert square.sum(axis=1) == pytest.approx(np.ones(3), abs=1e-4)
+    ratios = np.exp(np.array(x).reshape(3, 3))  # and what does not change: products across
+    assert square[0, 0] * square[1, 1] / (square[0, 1] * square[1, 0]) == pytest.approx(
+        ratios[0, 0] * ratios[1, 1] / (ratios[0, 1] * ratios[1, 0]), rel=1e-3
+    )
+    once = np.exp([[0.0, math.log(3)], [0, 0]]) / [[4], [2]]  # of rows alone: 1/4 3/4, 1/2 1/2
+    assert run("sinkhorn", [[0, math.log(3), 0, 0]], side=2, turns=1, eps=0.0)[0] == pytest.approx(
+        (once / once.sum(axis=0)).reshape(-1)
+    )
+
+
 def test_fill_has_a_row_for_each_of_its_input():
     assert run("fill", [[7], [8]], width=3, numbers=(1.0, 2.0, 0.5)) == [[1, 2, 0.5], [1, 2, 0.5]]
 

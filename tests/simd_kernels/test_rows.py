@@ -123,6 +123,19 @@ def test_softmax_of_what_is_not_finite(kernels):
     assert got[0, 3] == 0 and close(np.delete(got[0], 3), np.full(19, 1 / 19)).all() and np.isnan(got[1]).all()
 
 
+@pytest.mark.parametrize("side, turns", [(1, 1), (2, 1), (4, 20), (5, 3)])
+@pytest.mark.parametrize("rows, threads", [(1, 1), (5, 2)])
+def test_sinkhorn(kernels, side, turns, rows, threads):
+    x = numbers(rows, side * side) * 3
+    got = rowwise(kernels, "sinkhorn", record.SINKHORN, x, threads=threads, side=side, turns=turns, eps_f32=0.01)
+    want = np.exp(x.reshape(rows, side, side).astype(np.float64))
+    want = want / want.sum(axis=2, keepdims=True) + 0.01
+    for turn in range(turns):
+        want = want / (want.sum(axis=2, keepdims=True) + 0.01) if turn else want
+        want = want / (want.sum(axis=1, keepdims=True) + 0.01)
+    assert close(got, want.reshape(x.shape), 1e-5).all()
+
+
 @pytest.mark.parametrize("size, groups", [*((w, 1) for w in WIDTHS), (20, 3), (64, 4)])
 @pytest.mark.parametrize("rows, threads", [(1, 1), (5, 2)])
 def test_dot(kernels, size, groups, rows, threads):

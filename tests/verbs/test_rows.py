@@ -71,6 +71,9 @@ def test_softmax_and_fill(builder):
     x = b.embed()
     assert b.softmax(x).width == 64 and b.ops[-1].attrs == {"size": 64}
     assert b.fill(x, [1.0, 2.0]).width == 2 and b.ops[-1].attrs == {"numbers": (1.0, 2.0)}
+    assert b.sinkhorn(x, 8, 20, 1e-6).width == 64 and b.ops[-1].attrs == {"side": 8, "turns": 20, "eps": 1e-6}
+    with pytest.raises(FormatError, match="sinkhorn of 4 rows of 64"):
+        b.sinkhorn(x, 4, 20, 1e-6)
     with pytest.raises(FormatError, match="softmax over 5 of 64"):
         b.softmax(x, 5)
 
