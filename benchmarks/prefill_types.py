@@ -69,6 +69,7 @@ def linear(name: str, kernels: dict[str, int], step: np.ndarray, x: np.ndarray, 
         block=kind.block,
         block_bytes=kind.bytes,
         group=layout.group(name),
+        minimums=name in layout.MINIMUMS,
     )
 
 

@@ -30,7 +30,7 @@ def linear(quantised: bool, fine: bool = False) -> Callable[..., None]:
         with e.when(few):
             few_rows(e, op, step, thread, tokens)
         with e.when(many):
-            many_rows(e, op, step, thread, tokens, quantised, fine)
+            many_rows(e, op, step, thread, threads, quantised, fine)
 
     return body
 
@@ -58,10 +58,10 @@ def few_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value) -
             add_to(e, r.out + token * r.out_stride + first * 4, r.bias + first * 4, count)
 
 
-def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, quantised: bool, fine: bool) -> None:
+def many_rows(e: Emitter, op: Value, step: Value, thread: Value, threads: Value, quantised: bool, fine: bool) -> None:
     """Panel by panel: sums begin as the bias, are kept in the worker's scratch from one panel of columns to the next,
     and go from the last one straight to `out`, but for those of tiles that reach over its edges."""
-    r, s = LINEAR.read(e, op), STEP.read(e, step)
+    r, s, tokens = LINEAR.read(e, op), STEP.read(e, step), e.load(e.field(op, 2), I64)
     n, tile, most = e.tier.panel_rows, e.tier.tile_tokens, DEPTH if quantised else FLOAT_DEPTH
     scratch = s.scratch + thread * s.scratch_bytes
     bias, sums = scratch + BIAS_AT, scratch + SPARE
@@ -78,15 +78,16 @@ def many_rows(e: Emitter, op: Value, step: Value, thread: Value, tokens: Value, 
             start = (e.select(k > 0, sums, bias), e.select(k > 0, kept[1], 0))
             x = codes_at(e, r, k) if quantised else (r.x + k * 4, r.x_stride)
             run = partial(pass_tiles, e, r, scratch + PANEL_AT, (depth, panels))
+            ahead = panels_ahead(e, r, first + n * threads, first, k, depth)
             if fine:  # the low codes go first, with what belongs to both
                 low = (x[0] + (r.cols + (r.cols >> 1)) * tile, *x[1:])
-                run(low, e.const(I64, 0), tiles, start, kept)
+                run(low, e.const(I64, 0), tiles, start, kept, ahead)
                 with e.loop(0, panels) as p:
                     as_high_codes(e, scratch + PANEL_AT + p * panel_size(e.tier), depth / r.group)
                 start = kept
             direct = e.select(k + depth >= r.cols, inside, 0)
-            run(x, e.const(I64, 0), direct, start, (r.out + first * 4, r.out_stride))
-            run(x, direct, tiles - direct, start, kept)
+            run(x, e.const(I64, 0), direct, start, (r.out + first * 4, r.out_stride), ahead)
+            run(x, direct, tiles - direct, start, kept, ahead)
         write_out(e, r, sums, first, inside * tile, tokens)
 
 
@@ -121,14 +122,26 @@ def pass_tiles(
     count: Value,
     start: Place,
     out: Place,
+    ahead: tuple[Value, ...],
 ) -> None:
     """Pass `count` tiles of tokens, from number `first` on, over the panels; `sizes`: their columns, how many."""
     token = first * e.tier.tile_tokens
     begun, done = ((at + token * apart, apart) for at, apart in (start, out))
     codes, stride, *numbers = x
-    ahead = token * r.x_stride
+    place = token * r.x_stride
     with e.when(count > 0):
-        e.jump(r.tile, panel, codes + ahead, stride, *(at + ahead for at in numbers), *sizes, count, *begun, *done)
+        numbers = [at + place for at in numbers]
+        e.jump(r.tile, panel, codes + place, stride, *numbers, *sizes, count, *begun, *done, *ahead)
+
+
+def panels_ahead(
+    e: Emitter, r: SimpleNamespace, next_first: Value, first: Value, k: Value, depth: Value
+) -> tuple[Value, ...]:
+    """Where the weights of the next panels are, as tile.Ahead wants it: further columns of these rows, or the first
+    ones of rows that are this worker's next if all go on equally fast."""
+    more, size = k + depth < r.cols, (depth / r.block) * r.block_bytes
+    row, column = e.select(more, first, next_first), e.select(more, k + depth, 0)
+    return r.w + row * r.row_bytes + (column / r.block) * r.block_bytes, r.row_bytes, size
 
 
 def panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, out: Value, k: Value, depth: Value) -> None:
@@ -137,17 +150,16 @@ def panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, out: Val
     n, groups = e.tier.lanes, depth / r.group
     scales, minimums = scratch + n * DEPTH, scratch + n * (DEPTH + DEPTH // 4)
     parts = panel_parts(e, out)
-    at, size = r.w + (k / r.block) * r.block_bytes, (depth / r.block) * r.block_bytes
+    at = r.w + (k / r.block) * r.block_bytes
     with e.loop(0, e.tier.tile_rows, n) as block:
         with e.loop(0, n) as lane:
             row = e.least(first + block + lane, r.rows - 1)  # rows past the end repeat the last one
-            with e.loop(size, size * 2, 64) as line:  # of the next panel, which is wanted when this one has passed
-                e.prefetch(at + row * r.row_bytes + line, cache=2)
             places = (scratch + lane * DEPTH, scales + lane * (DEPTH // 4), minimums + lane * (DEPTH // 4))
             e.jump(r.unpack, at + row * r.row_bytes, depth, *places)
         e.jump(r.transpose, scratch, DEPTH, depth >> 2, parts.codes + block * 4)
         e.jump(r.transpose, scales, DEPTH // 4, groups, parts.scales + block * 4)
-        e.jump(r.transpose, minimums, DEPTH // 4, groups, parts.minimums + block * 4)
+        with e.when(r.minimums > 0):
+            e.jump(r.transpose, minimums, DEPTH // 4, groups, parts.minimums + block * 4)
 
 
 def float_panel(

@@ -16,8 +16,9 @@ from edgeinfer.simd_kernels.cpu import Tier
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.instructions import ROUND
 from edgeinfer.simd_kernels.layout import DEPTH
-from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
+from edgeinfer.simd_kernels.values import F32, I8, I16, I32, I64, Value, vec
 
+ASKED_FOR = 5  # rows, with every eighth group of columns: all of a panel by steps of 17 tokens
 MANY_TOGETHER = 4  # words whose products are summed in 16 bits before those of all tokens become wide
 
 
@@ -120,6 +121,23 @@ class Sums:
             self.e.store(self.get(*place), self._at(out, stride, *place))
 
 
+class Ahead:
+    """Rows of weights whose panel comes next, `stride` bytes apart: `size` bytes of some are asked for at a time, for the
+    second cache, so that memory works while registers do."""
+
+    def __init__(self, e: Emitter, first: Value, stride: Value, size: Value) -> None:
+        self.e, self.stride, self.size = e, stride, size
+        self.place, self.end = e.var(I64, first), first + stride * e.tier.panel_rows
+
+    def ask(self) -> None:
+        e, place = self.e, self.place.get()
+        with e.when(place < self.end):
+            some = place + self.stride * ASKED_FOR
+            with e.loop(place, e.least(some, self.end), self.stride) as row, e.loop(row, row + self.size, 64) as line:
+                e.prefetch(line, cache=2)
+            self.place.set(some)
+
+
 @dataclass(frozen=True)
 class Tile:
     """The tile for types whose scales cover `group` weights, and minimums, where they have any, `minimums` weights, 16
@@ -157,9 +175,10 @@ class Tile:
         start_stride: Value,
         out: Value,
         out_stride: Value,
+        *ahead: Value,
     ) -> None:
         """out f32[tiles * tile_tokens][panels * tile_rows] = start, likewise, + panels times tiles of activations,
-        which are `stride` bytes apart; tokens of start and out lie so many bytes apart.
+        which are `stride` bytes apart; tokens of start and out lie so many bytes apart.  ahead: as `Ahead` has it.
 
         Of the first tile x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols /
         minimums][tile_tokens], as activation.quantise has them: every address is a constant away from one that only
@@ -167,7 +186,7 @@ class Tile:
         bits of floats, which then take two operations to be scaled and added. Small tiles wait for loads, not for
         multiplications; and order is kept from word to word, or LLVM runs out of registers."""
         rows, tokens, size = e.tier.tile_rows, e.tier.tile_tokens, panel_size(e.tier)
-        in_pairs, acc = self.in_pairs(e), Sums(e)
+        in_pairs, acc, later = self.in_pairs(e), Sums(e), Ahead(e, *ahead)
         pairs = panel + size * e.tier.panels
         with e.loop(0, panels) as p:
             set_starts(e, panel + p * size, self.group, self.each, cols)
@@ -184,10 +203,12 @@ class Tile:
             acc.load(start + first * start_stride + across, start_stride)
             if self.minimums and e.tier.sums_held:
                 self._minimums(e, parts.minimums, sums + ahead, cols, acc)
-            with e.loop(0, cols, self.group) as k:
-                prefetch(e, x + ahead + stride + k * tokens, self.group * tokens)
-                prefetch(e, d + ahead + stride + (k >> 5) * (4 * tokens), 1)
-                self._columns(e, parts, at, k, d + ahead, sums + ahead, acc)
+            with e.loop(0, cols, 8 * self.group) as some:
+                later.ask()
+                with e.loop(some, e.least(some + 8 * self.group, cols), self.group) as k:
+                    prefetch(e, x + ahead + stride + k * tokens, self.group * tokens)
+                    prefetch(e, d + ahead + stride + (k >> 5) * (4 * tokens), 1)
+                    self._columns(e, parts, at, k, d + ahead, sums + ahead, acc)
             acc.store(out + first * out_stride + across, out_stride)
 
     def _minimums(self, e: Emitter, minimums: Value, sums: Value, cols: Value, acc: Sums) -> None:
@@ -317,17 +338,20 @@ def tile_float(
     start_stride: Value,
     out: Value,
     out_stride: Value,
+    *ahead: Value,
 ) -> None:
     """As Tile.body, with panels f32[cols][tile_rows] and activations f32[cols], tokens `stride` bytes apart."""
     n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
-    kind, acc = vec(F32, n), Sums(e)
+    kind, acc, later = vec(F32, n), Sums(e), Ahead(e, *ahead)
     with e.loop(0, tiles * tokens, tokens) as first, e.loop(0, panels) as p:
         weights, across = numbers + p * panel_size(e.tier), p * (4 * rows)
         acc.load(start + first * start_stride + across, start_stride)
-        with e.loop(0, cols) as k:
-            w = [e.load(weights + k * (4 * rows) + 4 * n * v, kind) for v in range(acc.vectors)]
-            for t in range(tokens):
-                one = e.splat(e.load(x + stride * (first + t) + k * 4, F32), n)
-                for v in range(acc.vectors):
-                    acc.add(w[v], one, t, v)
+        with e.loop(0, cols, 64) as some:
+            later.ask()
+            with e.loop(some, e.least(some + 64, cols)) as k:
+                w = [e.load(weights + k * (4 * rows) + 4 * n * v, kind) for v in range(acc.vectors)]
+                for t in range(tokens):
+                    one = e.splat(e.load(x + stride * (first + t) + k * 4, F32), n)
+                    for v in range(acc.vectors):
+                        acc.add(w[v], one, t, v)
         acc.store(out + first * out_stride + across, out_stride)

@@ -109,6 +109,7 @@ class Layers(Nodes):
             "block": tensor.type.block,
             "block_bytes": tensor.type.bytes,
             "group": layout.group(name),
+            "minimums": name in layout.MINIMUMS,
         }
         helpers = {
             "dot": f"dot.{'fine.' * fine}{name}",

@@ -122,6 +122,7 @@ def fine_linear(kernels, kind, blocks, x, few):
         "unpack": kernels.address(f"unpack.{kind}"), "transpose": kernels.address("transpose"),
         "tile": kernels.address(layout.tile_name(kind)),
         "block": sizes.block, "block_bytes": sizes.bytes, "group": layout.group(kind),
+        "minimums": kind in layout.MINIMUMS,
     }  # fmt: skip
     kernels.operate("linear.fine", record.LINEAR, tokens, 1, step, out=out, **fields)
     return out

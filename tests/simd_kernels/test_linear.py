@@ -50,6 +50,7 @@ class Case:
             "unpack": address(f"unpack.{self.kind}"),
             "transpose": address("transpose"), "tile": address(layout.tile_name(self.kind)),
             "block": sizes.block, "block_bytes": sizes.bytes, "group": layout.group(self.kind),
+            "minimums": self.kind in layout.MINIMUMS,
         }  # fmt: skip
 
     def activations(self, x, few):
