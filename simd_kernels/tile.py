@@ -122,8 +122,8 @@ class Sums:
 
 
 class Ahead:
-    """Rows of weights whose panel comes next, `stride` bytes apart: `size` bytes of some are asked for at a time, for the
-    second cache, so that memory works while registers do."""
+    """Rows of weights whose panel comes next, `stride` bytes apart: `size` bytes of some are asked for at a time, into
+    the second cache, so that memory works while registers do."""
 
     def __init__(self, e: Emitter, first: Value, stride: Value, size: Value) -> None:
         self.e, self.stride, self.size = e, stride, size
@@ -175,10 +175,10 @@ class Tile:
         start_stride: Value,
         out: Value,
         out_stride: Value,
-        *ahead: Value,
+        *wanted: Value,
     ) -> None:
         """out f32[tiles * tile_tokens][panels * tile_rows] = start, likewise, + panels times tiles of activations,
-        which are `stride` bytes apart; tokens of start and out lie so many bytes apart.  ahead: as `Ahead` has it.
+        which are `stride` bytes apart; tokens of start and out lie so many bytes apart.  wanted: as `Ahead` has it.
 
         Of the first tile x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols /
         minimums][tile_tokens], as activation.quantise has them: every address is a constant away from one that only
@@ -186,7 +186,7 @@ class Tile:
         bits of floats, which then take two operations to be scaled and added. Small tiles wait for loads, not for
         multiplications; and order is kept from word to word, or LLVM runs out of registers."""
         rows, tokens, size = e.tier.tile_rows, e.tier.tile_tokens, panel_size(e.tier)
-        in_pairs, acc, later = self.in_pairs(e), Sums(e), Ahead(e, *ahead)
+        in_pairs, acc, later = self.in_pairs(e), Sums(e), Ahead(e, *wanted)
         pairs = panel + size * e.tier.panels
         with e.loop(0, panels) as p:
             set_starts(e, panel + p * size, self.group, self.each, cols)
@@ -338,11 +338,11 @@ def tile_float(
     start_stride: Value,
     out: Value,
     out_stride: Value,
-    *ahead: Value,
+    *wanted: Value,
 ) -> None:
     """As Tile.body, with panels f32[cols][tile_rows] and activations f32[cols], tokens `stride` bytes apart."""
     n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
-    kind, acc, later = vec(F32, n), Sums(e), Ahead(e, *ahead)
+    kind, acc, later = vec(F32, n), Sums(e), Ahead(e, *wanted)
     with e.loop(0, tiles * tokens, tokens) as first, e.loop(0, panels) as p:
         weights, across = numbers + p * panel_size(e.tier), p * (4 * rows)
         acc.load(start + first * start_stride + across, start_stride)
