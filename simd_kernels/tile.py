@@ -18,7 +18,7 @@ from edgeinfer.simd_kernels.instructions import ROUND
 from edgeinfer.simd_kernels.layout import DEPTH
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, I64, Value, vec
 
-ASKED_FOR = 5  # rows, with every eighth group of columns: all of a panel by steps of 17 tokens
+ASKED_FOR, EVERY = 5, 256  # rows with so many columns: all of a panel by steps of 17 tokens
 MANY_TOGETHER = 4  # words whose products are summed in 16 bits before those of all tokens become wide
 
 
@@ -203,9 +203,9 @@ class Tile:
             acc.load(start + first * start_stride + across, start_stride)
             if self.minimums and e.tier.sums_held:
                 self._minimums(e, parts.minimums, sums + ahead, cols, acc)
-            with e.loop(0, cols, 8 * self.group) as some:
+            with e.loop(0, cols, EVERY) as some:
                 later.ask()
-                with e.loop(some, e.least(some + 8 * self.group, cols), self.group) as k:
+                with e.loop(some, e.least(some + EVERY, cols), self.group) as k:
                     prefetch(e, x + ahead + stride + k * tokens, self.group * tokens)
                     prefetch(e, d + ahead + stride + (k >> 5) * (4 * tokens), 1)
                     self._columns(e, parts, at, k, d + ahead, sums + ahead, acc)

@@ -71,13 +71,11 @@ def growth(w: Writer) -> None:
 
 def router(w: Writer) -> None:
     """V3's goes by a sigmoid; V2's by a softmax, and where it looks at some groups of experts, by the best of each."""
-    is_v3 = not w.config.has("topk_method") or w.config.text("topk_method") == "noaux_tc"
-    w.key("expert_gating_func", 2 if is_v3 else 1)
+    method = w.config.text("topk_method", default="noaux_tc")
+    w.key("expert_gating_func", 2 if method == "noaux_tc" else 1)
     w.key("leading_dense_block_count", usual.dense_layers(w))
-    if is_v3:
+    if method == "noaux_tc":
         w.key("expert_group_count", w.config.integer("n_group", default=1))
         w.key("expert_group_used_count", w.config.integer("topk_group", default=1))
-    elif w.config.text("topk_method") != "greedy":
-        raise UnsupportedError(
-            f"{w.config.where}: topk_method {shown(w.config.text('topk_method'))}; known: greedy noaux_tc"
-        )
+    elif method != "greedy":
+        raise UnsupportedError(f"{w.config.where}: topk_method {shown(method)}; known: greedy noaux_tc")
