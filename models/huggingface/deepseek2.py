@@ -1,5 +1,4 @@
-"""DeepSeek V2 and V3, GLM 4.7 Flash: latent attention; GGUF has the matrices that make K and V apart, that of K
-transposed."""
+"""DeepSeek V2 and V3, GLM 4.7 Flash: latent attention; GGUF has K's and V's matrices apart, K's transposed."""
 
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.formats.cursor import shown
