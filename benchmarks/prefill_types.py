@@ -63,21 +63,19 @@ def linear(name: str, kernels: dict[str, int], step: np.ndarray, x: np.ndarray, 
         row_bytes=COLUMNS // kind.block * kind.bytes,
         rows=ROWS,
         cols=COLUMNS,
-        unpack=kernels[f"unpack.{name}"],
-        transpose=kernels["transpose"],
+        panel=kernels[f"panel.{name}"],
         tile=kernels[layout.tile_name(name)],
         block=kind.block,
         block_bytes=kind.bytes,
         group=layout.group(name),
-        minimums=name in layout.MINIMUMS,
     )
 
 
 def linked(name: str, types: list[str]) -> tuple[cpu.Tier, dict[str, int]]:
     """The tier and its kernels."""
     tier = cpu.tier(name)
-    names = {"run", "linear.quantised", "transpose", "quantise", "probe.dots", *map(layout.tile_name, types)}
-    names |= {f"unpack.{kind}" for kind in types}
+    names = {"run", "linear.quantised", "quantise", "probe.dots", *map(layout.tile_name, types)}
+    names |= {f"panel.{kind}" for kind in types}
     if name != "avxvnni" or not cpu.missing(tier, cpu.host_features()):
         return tier, pack.load(names, tier, catalog.home() / "kernels")
     tier = dataclasses.replace(tier, cpu="x86-64-v4", features=("avx512vnni",), needs=cpu.AVX2 + cpu.AVX512)

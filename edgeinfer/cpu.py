@@ -126,7 +126,11 @@ class CpuBackend:
         Its kernels take a row by itself, which deterministic backends do not."""
         if self.plan.ops[-1].kind != "linear" or self.plan.pooling:
             return ()
-        return selection.KERNELS + (screen.KERNELS if screen.fits(self.plan) else ())
+        return selection.KERNELS + ((*screen.KERNELS, self._unpacks_outputs()) if screen.fits(self.plan) else ())
+
+    def _unpacks_outputs(self) -> str:
+        """The kernel that unpacks rows of the output matrix."""
+        return f"unpack.{self.plan.tensors[self.plan.ops[-1].weights[0]].type.name}"
 
     def _ending(self, kernels: Mapping[str, int], screened: bool) -> selection.Selection:
         before, last = self._lowered.nodes[-2:]
@@ -134,7 +138,7 @@ class CpuBackend:
         fine = last.kernel == "linear.fine"
         x = int(self._records[-2][before.record.names.index("x")]) if fine else linear["x"]
         linear["group"] = linear["group"] if fine else 0
-        view = screen.Screen(linear, x, kernels) if screened else None
+        view = screen.Screen(linear | {"unpack": kernels[self._unpacks_outputs()]}, x, kernels) if screened else None
         return selection.Selection(self._records[:-1], linear, kernels, view)
 
     def _address(self, buffer: Buffer) -> int:

@@ -15,7 +15,7 @@ from edgeinfer.simd_kernels.layout import BIAS_AT, DEPTH, FEW, FLOAT_DEPTH, PANE
 from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
 from edgeinfer.simd_kernels.rows import add_to, claimed, dot_rows, get, my_rows, path, put, sweep
-from edgeinfer.simd_kernels.tile import as_high_codes, panel_parts, panel_size
+from edgeinfer.simd_kernels.tile import as_high_codes, panel_size
 from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
 
 
@@ -74,7 +74,7 @@ def many_rows(e: Emitter, op: Value, step: Value, thread: Value, threads: Value,
             depth = e.least(e.const(I64, most), r.cols - k)
             with e.loop(0, panels) as p:
                 place = (first + p * e.tier.tile_rows, scratch + PANEL_AT + p * panel_size(e.tier))
-                (panel if quantised else float_panel)(e, r, scratch, *place, k, depth)
+                panel(e, r, scratch, *place, k, depth)
             start = (e.select(k > 0, sums, bias), e.select(k > 0, kept[1], 0))
             x = codes_at(e, r, k) if quantised else (r.x + k * 4, r.x_stride)
             run = partial(pass_tiles, e, r, scratch + PANEL_AT, (depth, panels))
@@ -145,32 +145,12 @@ def panels_ahead(
 
 
 def panel(e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, out: Value, k: Value, depth: Value) -> None:
-    """Unpack columns k .. k + depth of `tile_rows` rows from `first` on, then transpose codes, scales and minimums,
-    `lanes` rows at a time."""
-    n, groups = e.tier.lanes, depth / r.group
-    scales, minimums = scratch + n * DEPTH, scratch + n * (DEPTH + DEPTH // 4)
-    parts = panel_parts(e, out)
-    at = r.w + (k / r.block) * r.block_bytes
-    with e.loop(0, e.tier.tile_rows, n) as block:
-        with e.loop(0, n) as lane:
-            row = e.least(first + block + lane, r.rows - 1)  # rows past the end repeat the last one
-            places = (scratch + lane * DEPTH, scales + lane * (DEPTH // 4), minimums + lane * (DEPTH // 4))
-            e.jump(r.unpack, at + row * r.row_bytes, depth, *places)
-        e.jump(r.transpose, scratch, DEPTH, depth >> 2, parts.codes + block * 4)
-        e.jump(r.transpose, scales, DEPTH // 4, groups, parts.scales + block * 4)
-        with e.when(r.minimums > 0):
-            e.jump(r.transpose, minimums, DEPTH // 4, groups, parts.minimums + block * 4)
-
-
-def float_panel(
-    e: Emitter, r: SimpleNamespace, scratch: Value, first: Value, out: Value, k: Value, depth: Value
-) -> None:
-    n, at = e.tier.lanes, r.w + (k / r.block) * r.block_bytes
-    with e.loop(0, e.tier.tile_rows, n) as block:
-        with e.loop(0, n) as lane:
-            row = e.least(first + block + lane, r.rows - 1)
-            e.jump(r.unpack, at + row * r.row_bytes, depth, scratch + lane * (4 * FLOAT_DEPTH), 0, 0)
-        e.jump(r.transpose, scratch, 4 * FLOAT_DEPTH, depth, out + block * 4)
+    """Columns k .. k + depth of `tile_rows` rows from `first` on, `lanes` rows at a time; rows past the end repeat the
+    last one."""
+    at, rows = r.w + (k / r.block) * r.block_bytes, r.rows - first
+    with e.loop(0, e.tier.tile_rows, e.tier.lanes) as some:
+        begin = e.least(some, rows - 1)
+        e.jump(r.panel, at + (first + begin) * r.row_bytes, r.row_bytes, rows - begin, depth, scratch, out + some * 4)
 
 
 def write_out(e: Emitter, r: SimpleNamespace, sums: Value, first: Value, start: Value, tokens: Value) -> None:

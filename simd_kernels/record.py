@@ -83,13 +83,13 @@ QUANTISE = operation(*XY, "width", "groups")  # groups of `width` numbers side b
 ROPE = operation(*XY, "heads", "head_dim", "start", "pairs", "table")
 ROTATE = operation(*XY, "width", "block", "factor_f32")  # factor: block ** -0.5
 
-# x: quantised or f32 rows; w: [rows][row_bytes]; bias: f32[rows] or 0; dot, few, unpack, transpose, tile: kernels;
+# x: quantised or f32 rows; w: [rows][row_bytes]; bias: f32[rows] or 0; dot, few, panel, tile: kernels;
 # counter: i64, zero when a step begins; chunk: rows claimed at a time where there are no panels; block, block_bytes,
-# group: of the tensor type; minimums: whether it has some.
+# group: of the tensor type.
 LINEAR = operation(
     *XY,
-    *("w", "row_bytes", "rows", "cols", "bias", "dot", "few", "unpack", "transpose", "tile"),
-    *("counter", "chunk", "block", "block_bytes", "group", "minimums"),
+    *("w", "row_bytes", "rows", "cols", "bias", "dot", "few", "panel", "tile"),
+    *("counter", "chunk", "block", "block_bytes", "group"),
 )
 # The output layer where only the largest logits are wanted (select.py).  scores f32[rows], tops f32[groups]; source:
 # f32[source_count], wanted: how many of these reach the bound; ids i64, values f32: what is found; found,

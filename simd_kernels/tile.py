@@ -62,19 +62,6 @@ def panel_parts(e: Emitter, panel: Value) -> SimpleNamespace:
     return SimpleNamespace(codes=panel, scales=scales, minimums=minimums, starts=starts)
 
 
-def set_starts(e: Emitter, panel: Value, group: int, each: int, cols: Value) -> None:
-    """Fill in what the sums of a panel's groups start at: the bits of ROUND, less what raised activations add to the
-    products.  They lie as far apart as scales for `each` weights do."""
-    n, rows, parts = e.tier.lanes, e.tier.tile_rows, panel_parts(e, panel)
-    base, one = e.bits(e.const(vec(F32, n), ROUND), vec(I32, n)), e.const(vec(I8, 4 * n), 1)
-    with e.loop(0, cols, group) as k:
-        for first in range(0, 4 * rows, 4 * n):
-            total = e.const(base.kind)
-            for word in range(0, group, 4):
-                total = e.multiply(total, [one], [e.load(parts.codes + k * rows + (word * rows + first), one.kind)])
-            e.store(base - total * e.raised(), parts.starts + (k >> (each.bit_length() - 1)) * (4 * rows) + first)
-
-
 def as_high_codes(e: Emitter, panel: Value, groups: Value) -> None:
     """Make the panel one for the high codes of fine activations: worth 256 low ones, the minimums done."""
     parts, kind = panel_parts(e, panel), vec(F32, e.tier.lanes)
@@ -188,9 +175,8 @@ class Tile:
         rows, tokens, size = e.tier.tile_rows, e.tier.tile_tokens, panel_size(e.tier)
         in_pairs, acc, later = self.in_pairs(e), Sums(e), Ahead(e, *wanted)
         pairs = panel + size * e.tier.panels
-        with e.loop(0, panels) as p:
-            set_starts(e, panel + p * size, self.group, self.each, cols)
-            if in_pairs:
+        if in_pairs:
+            with e.loop(0, panels) as p:
                 weights_in_pairs(e, panel + p * size, cols, pairs + p * (rows * 2 * DEPTH))
         with e.loop(0, tiles) as tile, e.loop(0, panels) as p:
             ahead, first, across = tile * stride, tile * tokens, p * (4 * rows)

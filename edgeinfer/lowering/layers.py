@@ -109,13 +109,11 @@ class Layers(Nodes):
             "block": tensor.type.block,
             "block_bytes": tensor.type.bytes,
             "group": layout.group(name),
-            "minimums": name in layout.MINIMUMS,
         }
         helpers = {
             "dot": f"dot.{'fine.' * fine}{name}",
             "few": f"few.{'fine.' * fine}{name}",
-            "unpack": f"unpack.{name}",
-            "transpose": "transpose",
+            "panel": f"panel.{name}",
             "tile": layout.tile_name(name),
         }
         self.append(f"linear.{kind}", record.LINEAR, fields, {"x": x}, out, helpers, alone=False)

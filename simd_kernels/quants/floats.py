@@ -1,7 +1,9 @@
 """F64, F32, F16 and BF16 weights: converted to float32 and multiplied as such, with float32 activations."""
 
 from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.layout import FLOAT_DEPTH
 from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
+from edgeinfer.simd_kernels.tile import transpose
 from edgeinfer.simd_kernels.values import F32, F64, I16, I32, I64, Value, vec
 
 WIDE = vec(F32, 16)
@@ -81,6 +83,16 @@ class Float:
                     rest.set(e.fma(number, e.load(here + k * 4, vec(F32, 1)), rest.get()))
                 total = e.total(e.load(scratch + (row * tokens + token) * 64, WIDE)) + e.total(rest.get())
                 e.store(total, out + token * out_stride + (first + row * apart) * 4)
+
+    def panel(
+        self, e: Emitter, w: Value, row_bytes: Value, rows: Value, cols: Value, scratch: Value, out: Value
+    ) -> None:
+        """Columns of a panel f32[cols][tile_rows] at `out`: `rows` rows at `w`, the last of which fills up the lanes
+        where there are fewer."""
+        with e.loop(0, e.tier.lanes) as lane:
+            row = w + e.least(lane, rows - 1) * row_bytes
+            self.unpack(e, row, cols, scratch + lane * (4 * FLOAT_DEPTH), cols, cols)
+        transpose(e, scratch, e.const(I64, 4 * FLOAT_DEPTH), cols, out)
 
     def unpack(self, e: Emitter, w: Value, cols: Value, numbers: Value, scales: Value, minimums: Value) -> None:
         """numbers f32[cols] of one row's `cols` weights at `w`; the other arguments are unused."""

@@ -4,9 +4,10 @@ Source of the layouts: block_q2_K and its neighbours in ggml.  Scales are themse
 for each 16 or 32 weights, and are decoded as a vector: 8 or 16 of them at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.quants.panels import Group, Rows
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, Weights, half, twice
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
 
@@ -40,6 +41,11 @@ def through_memory(e: Emitter, x: Value, count: int) -> list[Value]:
 def numbers(e: Emitter, x: Value) -> Value:
     """Unsigned bytes as floats."""
     return e.to_float(e.widen(x, vec(I32, x.lanes)))
+
+
+def byte(e: Emitter, x: Value, number: int) -> Value:
+    """A byte of words, i32."""
+    return (x >> 8 * number) & 255
 
 
 def six_bit(e: Emitter, places: list[Value], paired: bool = True) -> list[Value]:
@@ -90,6 +96,20 @@ class Q4_K(KQuant):
         raws = [e.load(w + (self.nibbles + 64 * j), vec(I8, 64)) for j in range(2)]
         return Codes([part & 15 for raw in raws for part in (raw, e.shift(raw, 4))], scales, minimums)
 
+    def groups(self, e: Emitter, rows: Rows) -> Iterator[Group]:
+        head, scale, minimum, both = rows.words(0)
+        d, low = (e.half_to_float(e.narrow(some, vec(I16, rows.lanes))) for some in (head, head >> 16))
+        scales, minimums = (
+            [some & 0x3F3F3F3F, (rest & 0x0F0F0F0F) | ((some >> 2) & 0x30303030)]
+            for some, rest in ((scale, both), (minimum, both >> 4))
+        )
+        for pair in range(4):
+            raw = rows.words(self.nibbles + 32 * pair) + rows.words(self.nibbles + 16 + 32 * pair)
+            for high in range(2):
+                numbers = (byte(e, some[pair // 2], 2 * (pair % 2) + high) for some in (scales, minimums))
+                step, least = (e.to_float(number) for number in numbers)
+                yield Group(step * d, [(word >> 4 * high) & 0x0F0F0F0F for word in raw], least * -low)
+
     def order(self, blocks: int) -> Sequence[int]:
         """Groups 0 and 2, 1 and 3, 4 and 6, 5 and 7."""
         return [2 * group + half for group in (0, 2, 1, 3, 4, 6, 5, 7) for half in range(2)]
@@ -108,6 +128,12 @@ class Q5_K(Q4_K):
     """As Q4_K with top bits u8[32] before the nibbles: bit g of byte i is the fifth bit of weight i of group g."""
 
     name, bytes, largest, nibbles = "Q5_K", 176, 31, 48
+
+    def groups(self, e: Emitter, rows: Rows) -> Iterator[Group]:
+        top = rows.words(16) + rows.words(32)
+        for g, group in enumerate(super().groups(e, rows)):
+            bits = ((word << 4 - g if g < 4 else word >> g - 4) & 0x10101010 for word in top)
+            yield group._replace(words=[low | high for low, high in zip(group.words, bits, strict=True)])
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         low = super().load(e, w, blocks)
@@ -135,6 +161,28 @@ class Q6_K(KQuant):
             for low, moves in ((raw, (-4, -2)), (e.shift(raw, 4), (0, 2))):
                 chunks.append((low & 15) | (e.shift(top, *moves) & 48))
         return Codes(chunks, scales, scales * -32.0)
+
+    def groups(self, e: Emitter, rows: Rows) -> Iterator[Group]:
+        *after, last = rows.words(194)  # scales 2 to 13, then two of them and d
+        first = rows.words(186)[1] >> 16  # scales 0 and 1, after other bytes
+        d = e.half_to_float(e.narrow(last >> 16, vec(I16, rows.lanes)))
+        kind = vec(I8, 4 * rows.lanes)
+        for part in range(2):
+            top = [word for at in (0, 16) for word in rows.words(128 + 32 * part + at)]
+            raw = [word for at in (0, 16, 32, 48) for word in rows.words(64 * part + at)]
+            for number in range(8):  # of 16 weights
+                pair, at = number // 2, 4 * (number % 2)
+                low = [(word >> 4 * (pair // 2)) & 0x0F0F0F0F for word in raw[8 * (pair % 2) + at :][:4]]
+                high = [shifted(word, 2 * pair - 4) & 0x30303030 for word in top[at:][:4]]
+                codes = [e.bits(e.bits(x | y, kind) - 32, x.kind) for x, y in zip(low, high, strict=True)]
+                place = 8 * part + number - 2
+                step = byte(e, first, place + 2) if place < 0 else byte(e, [*after, last][place // 4], place % 4)
+                yield Group(e.to_float((step ^ 128) - 128) * d, codes)
+
+
+def shifted(x: Value, count: int) -> Value:
+    """Bits of words shifted right, or left where the count is negative."""
+    return x >> count if count > 0 else x << -count
 
 
 class TwoBit(KQuant):

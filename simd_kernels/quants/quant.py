@@ -16,7 +16,8 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.quants import few
+from edgeinfer.simd_kernels.quants import few, panels
+from edgeinfer.simd_kernels.quants.panels import Group, Rows
 from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
 from edgeinfer.simd_kernels.values import F32, I1, I8, I16, I32, I64, Value, Var, vec
 
@@ -114,6 +115,15 @@ class Quant:
             for some, totals in sums.abreast(count):
                 for row, total in zip(some, totals, strict=True):
                     e.store(e.total(e.fold(total.get(), 4)), out + (first + row * apart) * 4)
+
+    def panel(self, e: Emitter, *places: Value) -> None:
+        """Rows of weights as columns of a panel; `places` as panels.of_words has them."""
+        make = panels.of_rows if type(self).groups is Quant.groups else panels.of_words
+        make(e, self, *places)
+
+    def groups(self, e: Emitter, rows: Rows) -> Iterator[Group]:
+        """The groups of one block of each of these rows, of types that are made panels by words."""
+        raise NotImplementedError
 
     def unpack(self, e: Emitter, w: Value, cols: Value, codes: Value, scales: Value, minimums: Value) -> None:
         """codes i8[cols], scales and minimums f32[cols / group] of one row's `cols` weights at `w`.

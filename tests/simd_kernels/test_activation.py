@@ -119,10 +119,9 @@ def fine_linear(kernels, kind, blocks, x, few):
         "x": source.ctypes.data, "x_stride": layout.activation_bytes(cols, fine=True), "w": blocks,
         "row_bytes": blocks.shape[1], "rows": rows, "cols": cols, "chunk": 9, "counter": np.zeros(1, np.int64),
         "dot": kernels.address(f"dot.fine.{kind}"), "few": kernels.address(f"few.fine.{kind}"),
-        "unpack": kernels.address(f"unpack.{kind}"), "transpose": kernels.address("transpose"),
+        "panel": kernels.address(f"panel.{kind}"),
         "tile": kernels.address(layout.tile_name(kind)),
         "block": sizes.block, "block_bytes": sizes.bytes, "group": layout.group(kind),
-        "minimums": kind in layout.MINIMUMS,
     }  # fmt: skip
     kernels.operate("linear.fine", record.LINEAR, tokens, 1, step, out=out, **fields)
     return out

@@ -47,10 +47,8 @@ class Case:
             "w": self.blocks, "row_bytes": self.blocks.shape[1], "rows": self.rows, "cols": self.cols, "chunk": chunk,
             "bias": 0 if self.bias is None else self.bias,
             "dot": address(f"dot.{self.kind}"), "few": address(f"few.{self.kind}"),
-            "unpack": address(f"unpack.{self.kind}"),
-            "transpose": address("transpose"), "tile": address(layout.tile_name(self.kind)),
+            "panel": address(f"panel.{self.kind}"), "tile": address(layout.tile_name(self.kind)),
             "block": sizes.block, "block_bytes": sizes.bytes, "group": layout.group(self.kind),
-            "minimums": self.kind in layout.MINIMUMS,
         }  # fmt: skip
 
     def activations(self, x, few):

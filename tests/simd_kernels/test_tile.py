@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from edgeinfer.simd_kernels import cpu, layout, tile
+from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.instructions import ROUND_BITS
 from edgeinfer.simd_kernels.kernels import TILES
 from tests.simd_kernels import twins
-from tests.simd_kernels.harness import Kernels, between_rows, guarded, padded_rows
+from tests.simd_kernels.harness import Kernels, between_rows, call, guarded, padded_rows
 
 TILED = {t.name: t for t in TILES}
 
@@ -28,12 +30,16 @@ def sweep(kernels, name, codes, x_codes, x_scales, rng):
     scales = scales.astype(np.float16).astype(np.float32) * 63  # as precise as any type's
     minimums *= TILED[name].minimums > 0
     start = rng.standard_normal((len(x_codes), rows), dtype=np.float32)
+    starts = np.zeros((cols // each, rows), np.int32)
+    sums = codes.astype(np.int32).reshape(-1, TILED[name].group, rows).sum(axis=1)
+    starts[:: TILED[name].group // each] = ROUND_BITS - Emitter(None, kernels.tier).raised() * sums
     panels, size = np.split(np.arange(rows), kernels.tier.panels), tile.panel_size(kernels.tier)
     room = guarded(np.zeros(len(panels) * size + (rows + tokens) * layout.DEPTH * 2, np.uint8))
     for number, lanes in enumerate(panels):
-        parts = (codes.reshape(cols // 4, 4, rows).swapaxes(1, 2)[:, lanes], scales[:, lanes], minimums[:, lanes])
-        for at, part in zip((0, layout.DEPTH, layout.DEPTH * 5 // 4), parts, strict=True):
-            first = number * size + at * len(lanes)
+        words = codes.reshape(cols // 4, 4, rows).swapaxes(1, 2)
+        parts = [part[:, lanes] for part in (words, scales, minimums, starts)]
+        for at, part in zip((0, 4, 5, 6), parts, strict=True):
+            first = number * size + at * (layout.DEPTH // 4) * len(lanes)
             room[first : first + part.nbytes] = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
     x, out = guarded(twins.tiles(x_codes, x_scales, kernels.tier)), padded_rows(np.zeros_like(start))
     d = x.ctypes.data + cols * tokens
@@ -104,5 +110,6 @@ def test_transpose(kernels, words):
     lanes, rows = kernels.tier.lanes, kernels.tier.tile_rows
     source = guarded(np.arange(lanes * (words + 2), dtype=np.int32).reshape(lanes, -1))[:, 2:]
     out = guarded(np.full((words, rows), -1, np.int32))
-    kernels.call("transpose", source.ctypes.data, source.strides[0], words, out[:, rows - lanes :].ctypes.data)
+    place = out[:, rows - lanes :].ctypes.data
+    call(kernels.build(4, tile.transpose), source.ctypes.data, source.strides[0], words, place)
     assert (out[:, rows - lanes :] == source.T).all() and (out[:, : rows - lanes] == -1).all()
