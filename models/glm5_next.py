@@ -1,9 +1,8 @@
 """GLM 5.3: Hunyuan 4's residual streams, which mix with each other as well; Kimi Linear's layers, with a bound to what
 keys forget; experts whose activations are limited.
 
-Sources: https://arxiv.org/abs/2512.24880, llama.cpp's glm5-next.  The file's indexer picks pools of positions to attend
-to; here attention is to all of them, which is the same up to as many tokens as are picked: beyond, a warning says so.
-The last layers predict further tokens and are left out.
+Sources: https://arxiv.org/abs/2512.24880, llama.cpp's glm5-next.  Its indexer picks pools of positions; here attention
+is to all, the same up to as many tokens as are picked.  Layers that predict further tokens are left out.
 """
 
 import warnings
@@ -17,7 +16,7 @@ LENGTH_EPS = 1e-6  # of Q and K in the delta rule
 
 
 def forward(b: Builder) -> Value:
-    c, count = b.config, b.keys.integer("hyper_connection.count")
+    c, count = b.config, hy_v4.stream_count(b)
     limits = step35.limit(b, "swiglu_clamp_exp")
     shared = step35.limit(b, "swiglu_clamp_shexp") if b.keys.has("swiglu_clamp_shexp") else limits
     sees_all(b)
@@ -49,7 +48,8 @@ def reading(b: Builder, x: Value, name: str, count: int) -> tuple[Value, Value, 
     every = b.linear(b.norm(x), f"{name}_fn", sum(sizes))
     every = b.mul(every, b.pick(b.fill(x, which * 2), f"{name}_scale.weight", 3))
     every = b.plus(every, f"{name}_base.weight")
-    eps, turns = b.keys.number("hyper_connection.epsilon"), b.keys.integer("hyper_connection.sinkhorn_iterations")
+    turns = b.keys.integer("hyper_connection.sinkhorn_iterations", most=1000)
+    eps = b.keys.number("hyper_connection.epsilon")
     first, second = (b.activate(b.split(every, start, count), "sigmoid") for start in (0, count))
     square = b.sinkhorn(b.split(every, 2 * count, count * count), count, turns, eps)
     into = b.join(*(b.split(square, stream, 1, count) for stream in range(count)))  # a row for each stream it gives
