@@ -1,4 +1,4 @@
-"""The inner parts of the matrix multiply: a panel of weight rows is transposed, register tiles sweep the tokens.
+"""The inner parts of the matrix multiply: panels of weights, which quants/panels.py makes, and tiles of tokens.
 
 A panel holds `tile_rows` rows of weights with rows as lanes: codes i8[cols / 4][rows][4]; scales, minimums f32 and
 starts i32 [groups][rows].  A tile makes `tile_tokens` x `tile_rows` sums, broadcasts 4 activations of a token at a

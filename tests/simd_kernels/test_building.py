@@ -12,7 +12,7 @@ import pytest
 from edgeinfer.simd_kernels import building, cpu
 
 PORTABLE = cpu.tier("portable")
-NAMES = "add copy dot.F32 embed.float l2_norm layer_norm mix norm outputs pick run transpose".split()
+NAMES = "add copy dot.F32 embed.float l2_norm layer_norm mix norm outputs pick run temper".split()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.simd_kernels import harness
 IN_ANY_C_LIBRARY = {"memset", "memcpy", "memmove"}
 TELLING = [
     *("dot.Q4_K", "dot.Q8_0", "dot.F16", "tile.32.to.16", "tile.16.to.32", "tile.32.to.128", "tile.float"),
-    *("attend.q8_0", "rotate", "store.f16", "quantise", "norm", "gated.silu", "transpose"),
+    *("attend.q8_0", "rotate", "store.f16", "quantise", "norm", "gated.silu", "panel.Q4_K"),
 ]
 
 # All but attention with some of its extras: the code is that of attention without and with all of them.
