@@ -337,7 +337,7 @@ class Band:
             words, bits = e.field(state, 4), e.const(vec(I32, 16), [1 << i for i in range(16)])
 
             def count(score: Value, key: Value) -> Value:
-                word = e.lane(e.to_int(e.load(words + (key >> 4) * 4, vec(F32, 1))), 0)
+                word = e.to_int(e.load(words + (key >> 4) * 4, F32))
                 return e.select((e.splat(word, 16) & bits) > 0, score, hidden)
 
             change(begin, last + 1, count)

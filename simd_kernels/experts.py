@@ -21,7 +21,7 @@ def number(e: Emitter, at: Value, i: Value) -> Value:
 
 def chosen(e: Emitter, at: Value, i: Value) -> Value:
     """The number of an expert, i64, of those at `at`."""
-    return e.widen(e.lane(e.to_int(e.load(at + i * 4, vec(F32, 1))), 0), I64)
+    return e.widen(e.to_int(e.load(at + i * 4, F32)), I64)
 
 
 def exp(e: Emitter, x: Value) -> Value:

@@ -136,7 +136,7 @@ def choose_blocks(e: Emitter, op: Value, step: Value, thread: Value, threads: Va
         pick(e, best, chosen, own + 1, r.most)
         with e.loop(0, position + 1, BLOCK) as key:
             block = key / r.block
-            word = e.lane(e.to_int(e.load(chosen + (block >> 4) * 4, vec(F32, 1))), 0)
+            word = e.to_int(e.load(chosen + (block >> 4) * 4, F32))
             bit = (e.widen(word, I64) >> (block & 15)) & 1
             e.store(e.select(bit > 0, e.const(F32, ALL), 0.0), out + (key >> 4) * 4)
 
@@ -184,7 +184,7 @@ def mark(e: Emitter, x: Value, out: Value, count: Value, least: Value, equal: Va
         scores = ordered(e, x + key * 4)
         number = e.var(F32, e.total(e.select(scores > bound, bits, 0.0)))
         same = e.total(e.select(scores.equals(bound), bits, 0.0))
-        rest = e.var(I64, e.widen(e.lane(e.to_int(e.splat(same, 1)), 0), I64))
+        rest = e.var(I64, e.widen(e.to_int(same), I64))
         with e.forever() as leave:
             leave(rest.get().equals(0) | left.get().equals(0))
             first = rest.get() & -rest.get()

@@ -284,7 +284,7 @@ class Instructions:
 
     def to_int(self, x: Value) -> Value:
         """Floats without a fraction as i32."""
-        return Value(self, self.b.fptosi(x.raw, vec(I32, x.lanes)))
+        return Value(self, self.b.fptosi(x.raw, vec(I32, x.lanes) if isinstance(x.kind, ir.VectorType) else I32))
 
     def shorten(self, x: Value) -> Value:
         """Double floats as floats."""
