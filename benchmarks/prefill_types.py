@@ -6,22 +6,20 @@ times over, is the linear layer of 2,048 x 2,048 random weights on one thread; t
 after each, for a core that others share changes its speed all the time.  For each type: its share of the peak beside it
 (median), and of the fastest type's; last, what making codes of the activations takes, in parts of that one's layer."""
 
-import dataclasses
 import statistics
 import sys
 import time
 
 import numpy as np
+import tiers
 
 from edgeinfer.formats.ggml import GgmlType
-from edgeinfer.models import catalog
-from edgeinfer.simd_kernels import building, cpu, layout, pack, record
+from edgeinfer.simd_kernels import layout, record
 from edgeinfer.simd_kernels.workers import Workers
 
 TOKENS, ROWS, COLUMNS, ROUNDS = 512, 2048, 2048, 30
 PRODUCTS = TOKENS * ROWS * COLUMNS
 TURNS = 200_000  # of the probe: right after a layer its first 50 us are a fifth slower
-KEPT: list[pack.Linked] = []
 TYPES = [kind.name for kind in GgmlType if kind.computable and kind.name not in layout.FLOATS]
 
 
@@ -71,23 +69,10 @@ def linear(name: str, kernels: dict[str, int], step: np.ndarray, x: np.ndarray, 
     )
 
 
-def linked(name: str, types: list[str]) -> tuple[cpu.Tier, dict[str, int]]:
-    """The tier and its kernels."""
-    tier = cpu.tier(name)
-    names = {"run", "linear.quantised", "quantise", "probe.dots", *map(layout.tile_name, types)}
-    names |= {f"panel.{kind}" for kind in types}
-    if name != "avxvnni" or not cpu.missing(tier, cpu.host_features()):
-        return tier, pack.load(names, tier, catalog.home() / "kernels")
-    tier = dataclasses.replace(tier, cpu="x86-64-v4", features=("avx512vnni",), needs=cpu.AVX2 + cpu.AVX512)
-    own = pack.Linked(tier)
-    own.link(dict(building.build_here(sorted(names), tier)))
-    KEPT.append(own)
-    return tier, own.addresses
-
-
 def main() -> None:
     types = sys.argv[2:] or TYPES
-    tier, kernels = linked(sys.argv[1], types)
+    names = {"run", "linear.quantised", "quantise", "probe.dots", *map(layout.tile_name, types)}
+    tier, kernels = tiers.linked(sys.argv[1], names | {f"panel.{kind}" for kind in types})
     rooms = layout.up(TOKENS, tier.tile_tokens)
     each = layout.scratch_bytes(rooms, tier.panel_rows, COLUMNS)
     scratch, floats = layout.aligned(each), layout.aligned(4 * TOKENS * COLUMNS)

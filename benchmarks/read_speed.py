@@ -1,6 +1,6 @@
 """How fast a row of activations passes each tensor type's weights, against the speed of reading them and nothing else.
 
-usage: read_speed.py [--columns 2048] FILE [TYPE ...]
+usage: read_speed.py [--columns 2048] [--tier avxvnni] FILE [TYPE ...]
 FILE: more bytes than caches hold, whatever they are; a model for instance.  Of its pages, mapped, every type in turn
 whose blocks fit makes a matrix of so many columns.  For each number of threads: bytes a second by the linear layer's
 own kernel, and its share of those that the probe reads in between (medians)."""
@@ -10,12 +10,12 @@ import statistics
 import time
 
 import numpy as np
+import tiers
 
 from edgeinfer import machine, measure
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.mapped import Mapped
-from edgeinfer.models import catalog
-from edgeinfer.simd_kernels import cpu, layout, pack, record
+from edgeinfer.simd_kernels import cpu, layout, record
 from edgeinfer.simd_kernels.workers import Workers
 
 ROUNDS, REPEATS = 3, 6
@@ -76,11 +76,12 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("types", nargs="*", default=TYPES)
     parser.add_argument("--columns", type=int, default=2048)
+    parser.add_argument("--tier", default=cpu.host().tier.name)
     args = parser.parse_args()
     data = Mapped(args.file).view(0, 1 << 40)
     types = [name for name in args.types if args.columns % GgmlType[name].block == 0]
     names = {"run", "linear.quantised", "linear.float", *(f"dot.{name}" for name in types)}
-    kernels = pack.load(names, cpu.host().tier, catalog.home() / "kernels")
+    _, kernels = tiers.linked(args.tier, names)
     crews = [(Workers(count, kernels["run"]), measure.Probe(count)) for count in sorted({1, machine.cores()})]
     for name in types:
         matrix = Matrix(data, name, args.columns, kernels)
