@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.kv import padded
 from edgeinfer.simd_kernels.layout import BLOCK, CHUNK, FEW
+from edgeinfer.simd_kernels.products import Floats
 from edgeinfer.simd_kernels.record import CHOOSE, RATE, STEP
-from edgeinfer.simd_kernels.rows import WIDE, my_rows
+from edgeinfer.simd_kernels.rows import WIDE, Claims, my_rows
 from edgeinfer.simd_kernels.values import F32, I16, I32, I64, Value, vec
 
 HEADS = 4  # whose sums are in registers together
@@ -27,14 +28,12 @@ class Rate:
         """Workers claim (sequence, a few of its rows, chunk of its positions)."""
         r, s = RATE.read(e, op), STEP.read(e, step)
         panel = s.scratch + thread * s.scratch_bytes
-        claimed, before = e.var(I64, e.claim(r.counter)), e.var(I64)
+        claims = Claims(e, r.counter)
         with e.loop(0, s.span_count) as i:
             first, count = e.field(s.spans + i * 16, 0), e.field(s.spans + i * 16, 1)
             final = e.field(s.positions + (first + count - 1) * 8, 0)
             chunks, bands = final / CHUNK + 1, (count + (FEW - 1)) / FEW
-            with e.forever() as leave:
-                item = claimed.get() - before.get()
-                leave(item >= chunks * bands)
+            with claims.of(chunks * bands) as item:
                 band = item / chunks
                 start, base = first + band * FEW, (item - band * chunks) * CHUNK
                 stop = e.least(first + count, start + FEW)
@@ -44,8 +43,6 @@ class Rate:
                     self._unpack(e, r, r.pool + number * r.key_bytes, panel)
                     with e.loop(start, stop) as row:
                         self.block(e, r, row, key, e.field(s.positions + row * 8, 0), panel)
-                claimed.set(e.claim(r.counter))
-            before.set(before.get() + chunks * bands)
 
     def _unpack(self, e: Emitter, r: SimpleNamespace, keys: Value, panel: Value) -> None:
         """The keys of a block as f32[key_dim][16] at `panel`."""
@@ -57,11 +54,10 @@ class Rate:
                     codes = e.to_float(((words >> 8 * i) & 255) - 128)
                     e.store(codes * e.half_to_float(scales), panel + (d + i) * 64)
             return
+        floats = Floats(e, r, self.kv_type)
         with e.loop(0, r.key_dim) as d:
-            if self.kv_type == "f16":
-                e.store(e.half_to_float(e.load(keys + d * (2 * BLOCK), vec(I16, BLOCK))), panel + d * 64)
-            else:
-                e.store(e.load(keys + d * (4 * BLOCK), WIDE), panel + d * 64)
+            (line,) = floats.keys([keys], d)
+            e.store(line, panel + d * 64)
 
 
 def products(e: Emitter, r: SimpleNamespace, q: Value, panel: Value, count: int) -> list[Value]:

@@ -44,6 +44,24 @@ def claimed(e: Emitter, counter: Value, chunk: Value, total: Value) -> Iterator[
         yield first, e.least(chunk, total - first)
 
 
+class Claims:
+    """Items of one sequence of the step after the other that this worker claims, by a counter of all of them."""
+
+    def __init__(self, e: Emitter, counter: Value) -> None:
+        self.e, self.counter = e, counter
+        self.number, self.before = e.var(I64, e.claim(counter)), e.var(I64)  # claimed; of the sequences before
+
+    @contextmanager
+    def of(self, count: Value) -> Iterator[Value]:
+        """Those of the next sequence, which has so many."""
+        with self.e.forever() as leave:
+            item = self.number.get() - self.before.get()
+            leave(item >= count)
+            yield item
+            self.number.set(self.e.claim(self.counter))
+        self.before.set(self.before.get() + count)
+
+
 def path(count: Value, few: Value, uniform: Value) -> tuple[Value, Value, Value]:
     """Whether so many rows of activations are multiplied as one alone, as a few, or as many."""
     alone = count.equals(1) & uniform.equals(0)
