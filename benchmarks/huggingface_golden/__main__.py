@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import sys
 import tempfile
 from unittest import mock
@@ -18,6 +19,8 @@ import torch
 import transformers
 from safetensors import safe_open
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+from transformers.models.hy_v4 import modeling_hy_v4
+from transformers.models.hy_v4_vl import modeling_hy_v4_vl
 
 from benchmarks.huggingface_golden import dense, encoders, experts, gemma, latent, recurrent, vision
 from benchmarks.huggingface_golden.settings import BASE, LEFT_OUT, Cases
@@ -42,12 +45,23 @@ STATED = {  # the class that such folders state
 }
 PARTS = ("gemma3n-text-part",)  # of a model whose other parts want further libraries: made alone, named as in the whole
 COMPUTED = ("slope_rate", "_decay")  # which transformers stores, but computes where they are missing
+PUBLISHED = (  # names of Hunyuan 4's tensors, of which transformers stores others than it was given
+    (r"\.hc_pre\.(hc_\w+_layer)\.", r".\1.hc_pre."),
+    (r"^model\.(?:hc_pre\.hc_head|hc_head\.hc_pre)\.", "model.hc_head."),
+    (r"\.(mlp|shared_experts)\.linear_gate\.", r".\1.gate_proj."),
+)
 ALONE = ("step3p5",)  # the text part of a model, whose folders state it alone
 
 
 def sample_deviation(x: torch.Tensor, dim: int, keepdim: bool, unbiased: bool) -> torch.Tensor:
     """That of all numbers where transformers takes it, of a sample in GGUF's Gemma 3n: the same for real widths."""
     return ((x - x.mean(dim, keepdim)) ** 2).sum(dim, keepdim).div(x.shape[dim] - 1).sqrt()
+
+
+def published(name: str) -> str:
+    for pattern, by in PUBLISHED:
+        name = re.sub(pattern, by, name)
+    return name
 
 
 def make(name: str) -> None:
@@ -74,8 +88,9 @@ def make(name: str) -> None:
                 tensors[key] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).contiguous().numpy()
                 kept |= parts
             else:
-                stored = key.replace("model.", "model.language_model.", 1) if name in PARTS else key
-                tensors[key], kept[stored] = golden.weights(stored, shape), shape
+                given = published(key)
+                stored = key.replace("model.", "model.language_model.", 1) if name in PARTS else given
+                tensors[given], kept[stored] = golden.weights(stored, shape), shape
         shapes = kept
         golden.write_safetensors(path, tensors)
         model = model_class.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
@@ -85,8 +100,10 @@ def make(name: str) -> None:
         return
     if wanted == "Llama4ForConditionalGeneration":  # which fails without a picture
         model = model.language_model
-    with torch.no_grad(), mock.patch.object(torch, "std", sample_deviation):
+    turned = mock.patch.object(modeling_hy_v4, "apply_rotary_pos_emb", modeling_hy_v4_vl.apply_rotary_pos_emb)
+    with torch.no_grad(), mock.patch.object(torch, "std", sample_deviation), turned:
         logits = model(torch.tensor([golden.IDS]), use_cache=False).logits[0].numpy()
+    logits = logits[:, -golden.VOCAB :]  # Chameleon's first ones are those of pictures
     assert np.isfinite(logits).all() and logits.std() > 0.05, (name, logits.std())
     saved = {"text_config": saved} if name in PARTS else saved["text_config"] if name in ALONE else saved
     saved["architectures"] = [STATED.get(name, wanted)]

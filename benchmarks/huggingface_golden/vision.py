@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from benchmarks.huggingface_golden.dense import LLAMA3
 from benchmarks.huggingface_golden.gemma import GEMMA3N, GEMMA4
-from benchmarks.huggingface_golden.latent import GROWING, MLA
+from benchmarks.huggingface_golden.latent import GROWING, MLA, STREAMS
 from benchmarks.huggingface_golden.recurrent import DELTA
 from benchmarks.huggingface_golden.settings import BASE, EXPERTS, WINDOW, Cases
+from edgeinfer.models.chameleon import PICTURES
+from tests.huggingface import golden
 
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
 VISION = {
@@ -31,8 +33,44 @@ STEP = {
         "sliding_attention": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 1.0},
     },
 }
+IN_BLOCKS = {
+    **{**BASE, **EXPERTS, "intermediate_size": 24, "shared_intermediate_size": 48, "dense_intermediate_size": 40},
+    **{"head_dim": 16, "rotary_dim": 8, "num_hidden_layers": 3, "mlp_layer_types": ["dense", "sparse", "sparse"]},
+    **{"index_n_heads": 2, "index_head_dim": 16, "index_block_size": 16, "index_topk_blocks": 1},
+    **{"index_local_blocks": 0, "layer_types": ["full_attention", *["minimax_m3_sparse"] * 2]},
+    "rope_parameters": {"rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 0.5},
+}
+POOLED = {
+    **{**BASE, **MLA, "qk_rope_head_dim": 0, "n_shared_experts": 1, "num_hidden_layers": 4, "linear_head_dim": 16},
+    **{"linear_num_heads": 4, "layer_types": ["linear_attention", "indexed_attention"] * 2, "swiglu_limit": 0.8},
+    **{"mlp_layer_types": ["dense", *["sparse"] * 3], "index_n_heads": 8, "index_head_dim": 16, "index_topk": 64},
+    **{"index_kpool": 4, "hc_sinkhorn_iters": 4},
+}
+PIXELS = {"base_channels": 32, "channel_multiplier": [1], "num_res_blocks": 1, "resolution": 32, "latent_channels": 8}
+DRAWING = {
+    **{"vocab_size": PICTURES.stop + golden.VOCAB, "num_key_value_heads": 4},
+    "vocabulary_map": {"<image>": PICTURES.stop, **{f"IMGIMG{i}Z": i for i in range(PICTURES.start, PICTURES.stop)}},
+    "vq_config": {**PIXELS, "embed_dim": 8, "num_embeddings": 8},
+}
 
 CASES: Cases = {
+    "chameleon": ("ChameleonForConditionalGeneration", DRAWING),
+    "chameleon-34b": ("ChameleonForConditionalGeneration", {**DRAWING, "swin_norm": True}),
+    "hy_v4_vl": (
+        "HYV4VLForConditionalGeneration",
+        {
+            "text_config": {**BASE, **STREAMS, "rope_parameters": {**MROPE, "mrope_section": [1, 1, 0]}},
+            "vision_config": {**VISION, "out_hidden_size": 32, "max_image_size": 32, "patch_size": 16},
+        },
+    ),
+    "minimax_m3": (
+        "MiniMaxM3SparseForConditionalGeneration",
+        {"text_config": IN_BLOCKS, "vision_config": VISION, "projector_hidden_size": 32},
+    ),
+    "glm5_next": (
+        "Glm5NextForConditionalGeneration",
+        {"text_config": POOLED, "vision_config": {**VISION, "depth": 1, "out_hidden_size": 32, "num_heads": 2}},
+    ),
     "hunyuan_vl": (
         "HunYuanVLForConditionalGeneration",
         {

@@ -23,8 +23,9 @@ def parameters(config: Config) -> Config:
     """What newer folders have in rope_parameters, perhaps for each kind of layers (then of
     those without a window), and older ones in several places."""
     found: dict[str, Any] = dict(config.part("rope_parameters").values)
-    if isinstance(found.get("full_attention"), dict):
-        found = dict(found["full_attention"])
+    for kind in ("full_attention", "indexed_attention"):
+        if isinstance(found.get(kind), dict):
+            found = dict(found[kind])
     scaling = config.part("rope_scaling").values
     own = {"rope_type": scaling.get("type"), **scaling}
     for name, value in {**{name: config.values.get(name) for name in (*_BASES, *_SHARES)}, **own}.items():

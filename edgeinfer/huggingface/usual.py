@@ -146,6 +146,16 @@ def adjacent(x: np.ndarray, count: int) -> np.ndarray:
     return x.reshape(count, 2, len(x) // count // 2, *x.shape[1:]).swapaxes(1, 2)
 
 
+def expand(w: Writer, block: str, heads: int, still: int, value: int) -> None:
+    """The matrices that make K and V of a latent vector: one tensor of the folder, two of GGUF, K's transposed.
+
+    `still` are the dimensions of a head of K that do not turn, `value` those of V."""
+    both = w.take(f"{block}.kv_b_proj.weight")
+    both = both.reshape(heads, still + value, both.shape[1])
+    w.put("attn_k_b.weight", both[:, :still].swapaxes(1, 2))
+    w.put("attn_v_b.weight", both[:, still:])
+
+
 def experts(w: Writer, count: int, table: Mapping[str, str] = EXPERTS) -> None:
     """One tensor each for the experts' matrices of a name: {name: source with {} for the expert's number}."""
     for name, source in table.items():

@@ -30,8 +30,10 @@ _NEWER = {
 }  # as BERT's first folders have
 _OLDER = re.compile(rf"\b(?:{'|'.join(map(re.escape, _NEWER))})$")
 _OTHERS = re.compile(
-    r"(?:model\.)?(?:visual|vit\w*|mlp_AR|vision\w*|audio\w*|multi_modal\w*|embed_vision|embed_audio)\..*"
+    r"(?:model\.)?(?:visual|vit\w*|mlp_AR|vision\w*|audio\w*|multi_modal\w*|patch_merge\w*|vqmodel|embed_vision|embed_audio)"
+    r"\..*"
 )
+_SEEING = ("text_config", "vision_config", "vq_config")
 
 
 class FolderFile(VirtualFile):
@@ -118,7 +120,7 @@ def _text_config(config: dict[str, Any]) -> dict[str, Any]:
 def _text_tensors(folder: Folder, prefix: str) -> dict[str, Stored]:
     """The tensors of the text part, by the names they have where a model is nothing else, with the family's prefix."""
     tensors = {_OLDER.sub(lambda match: _NEWER[match[0]], name): stored for name, stored in folder.tensors.items()}
-    if "text_config" not in (folder.config or {}) and "vision_config" not in (folder.config or {}):
+    if not any(key in (folder.config or {}) for key in _SEEING):
         lost = not any(name.startswith(prefix) for name in tensors)
         return {f"{prefix}{name}" if lost else name: stored for name, stored in tensors.items()}
     found = {}

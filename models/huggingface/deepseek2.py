@@ -50,10 +50,7 @@ def numbers(w: Writer) -> None:
 def latent(w: Writer, block: str = "self_attn") -> None:
     """The attention of a layer."""
     w.copy({name: f"{block}.{source}" for name, source in LATENT.items()})
-    both, still = w.take(f"{block}.kv_b_proj.weight"), w.config.integer("qk_nope_head_dim")
-    both = both.reshape(usual.heads(w), still + w.config.integer("v_head_dim"), w.config.integer("kv_lora_rank"))
-    w.put("attn_k_b.weight", both[:, :still].swapaxes(1, 2))
-    w.put("attn_v_b.weight", both[:, still:])
+    usual.expand(w, block, usual.heads(w), w.config.integer("qk_nope_head_dim"), w.config.integer("v_head_dim"))
 
 
 def growth(w: Writer) -> None:

@@ -16,8 +16,12 @@ INDEXER = {
 
 def write(w: Writer) -> None:
     deepseek2.write(w)
+    indexer(w)
+    for _ in w.layers(usual.layers(w)):
+        w.copy(INDEXER)
+
+
+def indexer(w: Writer) -> None:
     w.key("attention.indexer.head_count", w.config.integer("index_n_heads"))
     w.key("attention.indexer.key_length", w.config.integer("index_head_dim"))
     w.key("attention.indexer.top_k", w.config.integer("index_topk"))
-    for _ in w.layers(usual.layers(w)):
-        w.copy(INDEXER)

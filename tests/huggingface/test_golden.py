@@ -29,7 +29,7 @@ def logits(path, backend="reference"):
 def test_a_folder_gives_the_logits_of_transformers(name, tmp_path):
     config, shapes, expected = golden.load(name)
     assert expected.shape == (len(golden.IDS), golden.VOCAB) and expected.std() > 0.05
-    found = logits(golden.write_folder(tmp_path / name, config, shapes))
+    found = logits(golden.write_folder(tmp_path / name, config, shapes))[:, -golden.VOCAB :]
     assert np.abs(found - expected).max() < TOLERANCE * expected.std()
 
 

@@ -57,12 +57,15 @@ transformers on a small random model, but Jina v2's and Nomic v2's experts, of w
 statement of their maths in torch. Weights are taken as they are, so no quantised ones but GPT-OSS's MXFP4 and BitNet's
 packed ternary ones, which llama.cpp runs with another activation.
 
+Two pairs of sources differ in what RoPE turns. In dots.note's indexer transformers turns adjacent dimensions and
+llama.cpp, for the same weights, those of two halves: a folder gives what transformers gives, as its rows are reordered.
+In Hunyuan 4 transformers' class without vision turns halves, its class that sees and llama.cpp adjacent dimensions, as
+here: the first is held against transformers with the rotation of the second.
+
 """
 WITHOUT = """Folders of the others are not read: {}. Most have no class in transformers but code that comes with the
 weights, and so nothing a folder could be held against. Phi-3.5-MoE has one, but GGUF's has RMS norms for its layer
-norms, and gives the chosen experts other weights than its authors' router does; in dots.note's indexer transformers
-turns adjacent dimensions and llama.cpp, for the same weights, those of two halves. The classes of
-Chameleon, Hunyuan 4 and MiniMax M3 are not read yet.
+norms, and gives the chosen experts other weights than its authors' router does.
 """
 Test = Callable[[Op], Any]
 NEEDS: dict[str, Test] = {
