@@ -1,10 +1,10 @@
 """Ling 3: Kimi Linear's layers, whose latent attention has positions and a gate on each head, and whose keys forget no
-more than a bound; experts in groups by a sigmoid with a bias for the choice.
+more than a bound; experts in groups by a sigmoid with a bias for the choice, and limits to activations in some layers.
 
 Source: llama.cpp's bailingmoe3.  The last layers predict further tokens and are left out.
 """
 
-from edgeinfer.models import deepseek2, kimi_linear
+from edgeinfer.models import deepseek2, kimi_linear, step35
 from edgeinfer.plan import Builder, Value
 
 
@@ -12,6 +12,7 @@ def forward(b: Builder) -> Value:
     c = b.config
     key_dim = b.keys.integer("attention.key_length_mla", c.key_dim)
     rope, scale = b.model_rope("adjacent"), key_dim**-0.5
+    limits = step35.limit(b, "swiglu_clamp_exp"), step35.limit(b, "swiglu_clamp_shexp")
     x = b.embed()
     for layer in b.layers(b.main_layers):
         h = b.norm(x, "attn_norm")
@@ -22,8 +23,14 @@ def forward(b: Builder) -> Value:
             y = deepseek2.latent(b, h, q, rope, layer, scale)
             h = b.mul(y, b.activate(b.linear(h, "attn_gate", b.rows("attn_gate")), "sigmoid"))
         x = b.add(x, b.linear(h, "attn_output", c.dim))
-        x = b.add(x, b.moe(b.norm(x, "ffn_norm"), "silu", "sigmoid"))
+        x = b.add(x, feed_forward(b, b.norm(x, "ffn_norm"), limits[0][layer], limits[1][layer]))
     return b.logits(x)
+
+
+def feed_forward(b: Builder, h: Value, limit: float, shared_limit: float) -> Value:
+    if limit or shared_limit:
+        return step35.feed_forward(b, h, limit, shared_limit)
+    return b.moe(h, "silu", "sigmoid")
 
 
 def decay(b: Builder, h: Value) -> Value:

@@ -7,8 +7,11 @@ Source: https://arxiv.org/abs/2602.10604.  The last layers predict further token
 import dataclasses
 
 from edgeinfer import rope
+from edgeinfer.errors import UnsupportedError
 from edgeinfer.plan import Builder, Value
 from edgeinfer.rope import Rope
+
+LEAST_LIMIT = 0.28  # beyond what silu is below zero
 
 
 def forward(b: Builder) -> Value:
@@ -51,7 +54,7 @@ def feed_forward(b: Builder, h: Value, limit: float, shared_limit: float) -> Val
     gate, up = (b.expert_linear(h, choice, f"ffn_{name}_exps", count, width) for name in ("gate", "up"))
     y = b.expert_linear(gated(b, gate, up, limit), choice, "ffn_down_exps", count, b.config.dim, each=True)
     y = b.mix(y, b.split(choice, router.used, router.used), router.used)
-    return b.add(y, dense(b, h, b.keys.integer("expert_shared_feed_forward_length"), "_shexp", shared_limit))
+    return b.add(y, dense(b, h, b.rows("ffn_up_shexp"), "_shexp", shared_limit))
 
 
 def dense(b: Builder, h: Value, width: int, ending: str, limit: float) -> Value:
@@ -60,7 +63,11 @@ def dense(b: Builder, h: Value, width: int, ending: str, limit: float) -> Value:
 
 
 def gated(b: Builder, gate: Value, up: Value, limit: float) -> Value:
-    """silu(gate) * up, neither beyond the limit, which is far from -0.28, the least that silu can be."""
+    """silu(gate) * up, the first no larger than the limit and the second no further than it from zero."""
     if not limit:
         return b.gated(gate, up, "silu")
+    if limit < LEAST_LIMIT:
+        raise UnsupportedError(
+            f"{b.config.arch}: activations are limited to {limit:g}; at least {LEAST_LIMIT} is known"
+        )
     return b.mul(b.clamp(b.activate(gate, "silu"), limit), b.clamp(up, limit))

@@ -42,8 +42,7 @@ def write(w: Writer) -> None:
     w.key("expert_weights_norm", True)
     w.key("expert_weights_scale", w.config.number("moe_router_scaling_factor", default=1.0))
     for name, source in LIMITS.items():
-        if w.config.has(source):
-            w.key(name, np.array(cut(w, source).numbers(source, count=count), np.float32))
+        limits(w, name, source)
     heads = np.zeros((2, count), np.int32)
     for layer in w.layers(count):
         w.copy(NORMS, usual.one_more)
@@ -60,6 +59,12 @@ def cut(w: Writer, name: str) -> Config:
     found = w.config.get(name)
     cut = [each or 0 for each in found[: usual.layers(w)]] if isinstance(found, list) else found
     return Config({name: cut}, w.config.where)
+
+
+def limits(w: Writer, name: str, source: str) -> None:
+    """Of activations in each layer, 0 where there is none."""
+    if w.config.get(source, default=[]):
+        w.key(name, np.array(cut(w, source).numbers(source, count=usual.layers(w)), np.float32))
 
 
 def gather(w: Writer, kinds: list[str]) -> None:

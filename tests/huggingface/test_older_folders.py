@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import edgeinfer
+from edgeinfer import files
 from tests.huggingface import golden
 
 
@@ -159,3 +160,48 @@ def test_step_s_own_folders_list_numbers_by_layer(tmp_path):
     golden.write_folder(tmp_path, config, {**shapes, "model.layers.4.eh_proj.weight": (32, 64)})
     with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
         assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_dots_note_s_own_folders_have_sizes_of_windows_beside_the_others(tmp_path):
+    config, shapes, expected = golden.load("dots3_note")
+    bases = config.pop("rope_parameters")
+    config["rope_theta"] = bases["indexed_attention"]["rope_theta"]
+    config["swa_rope_theta"] = bases["sliding_attention"]["rope_theta"]
+    config["sliding_window_size"] = config.pop("sliding_window")
+    config["moe_shared_expert_intermediate_size"] = config.pop("shared_experts_intermediate_size")
+    config["layer_types"] = [kind.replace("indexed", "full") for kind in config["layer_types"]]
+    config["vision_config"] = {}
+    del config["per_layer_config"]
+    more = {"vision_encoder.norm.weight": (32,), "model.mtp.embed_tokens.weight": (96, 32)}
+    golden.write_folder(tmp_path, config, {**shapes, **more})
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_minimax_m3_s_own_folders_have_a_part_for_sparse_attention(tmp_path):
+    config, shapes, expected = golden.load("minimax_m3")
+    text = config["text_config"]
+    names = {"n_heads": "num_index_heads", "head_dim": "index_dim", "topk_blocks": "topk_blocks"}
+    names |= {"block_size": "block_size", "local_blocks": "local_block"}
+    sparse = {f"sparse_{name}": text.pop(f"index_{here}") for here, name in names.items()}
+    text["sparse_attention_config"] = sparse | {"sparse_attention_freq": [0, 1, 1]}
+    text["moe_layer_freq"], text["hidden_act"] = [0, 1, 1], "swigluoai"
+    del text["mlp_layer_types"], text["layer_types"]
+    golden.write_folder(tmp_path, config, shapes)
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_ling_s_own_folders_may_limit_activations(tmp_path):
+    """Which transformers' class does not: limits that nothing reaches change nothing, others are GGUF's keys."""
+    config, shapes, expected = golden.load("bailing_hybrid-hub")
+    experts, shared = "expert_swiglu_limit_list", "share_expert_swiglu_limit_list"
+    for limit, least, most in ((1e3, 0.0, 1e-3), (0.3, 1e-2, np.inf)):
+        folder = golden.write_folder(
+            tmp_path / str(limit), {**config, experts: [None, *[limit] * 4], shared: []}, shapes
+        )
+        with edgeinfer.LLM(folder, n_ctx=32, backend="reference") as llm:
+            assert least <= np.abs(llm.logits(golden.IDS) - expected).max() / expected.std() < most
+        with files.open(folder) as file:
+            assert list(file.metadata["bailingmoe3.swiglu_clamp_exp"]) == [0, *[np.float32(limit)] * 3]
+            assert "bailingmoe3.swiglu_clamp_shexp" not in file.metadata

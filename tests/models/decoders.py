@@ -318,6 +318,21 @@ CASES = {
         },
         ENDS | mixed(NORMS) | each(lambda layer: LOW_RANK | GATE if layer == 2 else WHOLE_KDA),
     ),  # fmt: skip
+    "bailingmoe3-limits": Case(
+        "bailingmoe3",
+        {
+            **SPARSE_MLA,
+            "ssm.conv_kernel": 4,
+            "kda.head_dim": SIZE,
+            "kda.gate_lower_bound": -5.0,
+            "attention.head_count_kv": [0, 0, 1, 0],
+            "swiglu_clamp_exp": [0.0, 0.0, 0.4, 0.5],
+            "swiglu_clamp_shexp": [0.3, 0.0, 0.5, 0.0],
+            "expert_group_count": 4,
+            "expert_group_used_count": 2,
+        },
+        ENDS | mixed(NORMS) | each(lambda layer: LOW_RANK | GATE if layer == 2 else WHOLE_KDA),
+    ),  # fmt: skip
     "cogvlm": Case("cogvlm", FULL, ENDS | layers(LAYERS, NORMS, FULL_FUSED, MLP, VISUAL)),
     "chameleon": Case("chameleon", FULL, DRAWING, first=PICTURES_END),
     "chameleon-34b": Case("chameleon", {**FULL, "swin_norm": True}, DRAWING, first=PICTURES_END),

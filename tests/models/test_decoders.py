@@ -2,6 +2,7 @@
 backends, in one step and in pieces."""
 
 import contextlib
+import dataclasses
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import edgeinfer
 from edgeinfer import plan
 from edgeinfer.cpu import CpuBackend
+from edgeinfer.errors import UnsupportedError
 from edgeinfer.formats import gguf
 from edgeinfer.reference import ReferenceBackend
 from tests.models import oracle
@@ -63,6 +65,14 @@ def test_positions_are_picked_where_the_context_is_longer_than_what_is_picked(tm
         picked = file.get(f"{CASES[name].arch}.attention.indexer.top_k", int)
         counts = [[op.kind for op in plan.trace(file, n_ctx).ops].count("choose") for n_ctx in (picked, picked + 1)]
     assert counts == [0, indexers]
+
+
+def test_limits_that_silu_passes_below_zero_are_refused(tmp_path):
+    case = CASES["bailingmoe3-limits"]
+    case = dataclasses.replace(case, keys=case.keys | {"swiglu_clamp_exp": [0.0, 0.0, 0.27, 0.5]})
+    with gguf.open(case.write(tmp_path / "m.gguf")) as file:
+        with pytest.raises(UnsupportedError, match="bailingmoe3: activations are limited to 0.27"):
+            plan.trace(file, COUNT)
 
 
 def test_where_pools_of_positions_would_be_picked_a_warning_says_so(tmp_path):
