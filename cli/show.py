@@ -83,7 +83,7 @@ def _text(file: "GgufFile") -> dict[str, Any]:
 
 def _run(file: "GgufFile", ctx: int | None, kv_type: str) -> dict[str, Any]:
     """Architecture, bytes a token reads and memory at contexts, and what stops edgeinfer from running the model."""
-    from edgeinfer import cost, plan
+    from edgeinfer import cost, memory, plan
 
     try:
         traced = plan.trace(file, ctx)
@@ -92,7 +92,7 @@ def _run(file: "GgufFile", ctx: int | None, kv_type: str) -> dict[str, Any]:
     except EdgeInferError as error:
         return {"architecture": file.get("general.architecture", str, None), "cannot_run": _reason(file, error)}
     config = traced.config
-    context = min(ctx or config.context, config.context)
+    context = memory.context(traced, ctx or config.context, kv_type, N_BATCH)
     facts: dict[str, Any] = {
         "architecture": config.arch,
         "layers": config.layers,

@@ -3,7 +3,6 @@
 import difflib
 import os
 import threading
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -87,7 +86,7 @@ class LLM:
         plan = trace(self._file)
         self._threads = tune.Threads(n_threads, n_threads) if n_threads else tune.kept(plan)
         self.n_threads = max(self._threads.decode, self._threads.prefill)
-        self.n_ctx = _context(plan, n_ctx, self.kv_type, n_batch)
+        self.n_ctx = memory.context(plan, n_ctx, self.kv_type, n_batch)
         self.n_batch = min(int(n_batch), self.n_ctx)
         self.tokenizer = Tokenizer.from_gguf(self._file)
         self.sampling = stated(self._file.metadata)
@@ -365,14 +364,6 @@ def check_options(
     for name, value, most in (("n_ctx", n_ctx, None), ("n_threads", n_threads, MAX_THREADS)):
         if value is not None:
             _integer(name, value, 1, most)
-
-
-def _context(plan: Plan, n_ctx: int | None, kv_type: str, n_batch: int) -> int:
-    if n_ctx is None:
-        return memory.default_context(plan, kv_type, n_batch)
-    if n_ctx > plan.config.context:
-        warnings.warn(f"n_ctx {n_ctx} is lowered to the {plan.config.context} tokens the model states", stacklevel=3)
-    return min(int(n_ctx), plan.config.context)
 
 
 def _stops(stop: Stops) -> tuple[str, ...]:

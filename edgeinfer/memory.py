@@ -3,6 +3,7 @@
 The weights are not counted: they are pages of the mapped file, which the system drops and reads again as it needs.
 Figures in bytes; in texts MB are millions of bytes."""
 
+import warnings
 from bisect import bisect_right
 
 from edgeinfer import machine, state
@@ -41,6 +42,17 @@ def buffer_bytes(plan: Plan, n_batch: int) -> int:
     """The float32 values of a step: those of one layer, as layers use the same buffers, and one row of logits."""
     widths = sum(op.out.width for op in plan.ops[:-1])
     return 4 * (n_batch * -(-widths // plan.config.layers) + plan.ops[-1].out.width)
+
+
+def context(plan: Plan, n_ctx: int | None, kv_type: str, n_batch: int) -> int:
+    """Tokens of the context: `n_ctx`, or what the model states where that is less, with a warning; None is
+    `default_context`."""
+    stated = plan.config.context
+    if n_ctx is None:
+        return default_context(plan, kv_type, n_batch)
+    if n_ctx > stated:
+        warnings.warn(f"n_ctx {n_ctx} is lowered to the {stated} tokens the model states", stacklevel=3)
+    return min(int(n_ctx), stated)
 
 
 def default_context(plan: Plan, kv_type: str, n_batch: int) -> int:

@@ -107,7 +107,8 @@ def looks_like_path(text: str) -> bool:
 
 
 def resolve(model: str | bytes | os.PathLike[str], fetch: bool = True, progress: Progress | None = None) -> Path:
-    """The file of a path or catalog name.  A file of that name wins; a model of the catalog is pulled on first use.
+    """The file of a path, where ~ is the user's folder, or of a catalog name.  A file of that name wins; a model of the
+    catalog is pulled on first use.
 
     A path that does not exist is returned as it is: whoever opens it says what is wrong.  Raises RequestError for a
     name nobody knows and, where `fetch` is off, for a model that is not pulled yet; otherwise what `fetch.pull` raises.
@@ -116,8 +117,12 @@ def resolve(model: str | bytes | os.PathLike[str], fetch: bool = True, progress:
         text = os.fsdecode(model)
     except TypeError:
         raise RequestError(f"a model is a path or a name, not {type(model).__name__}") from None
+    if text.startswith("~/"):
+        text = os.path.expanduser(text)
     if os.path.isfile(text):
         return Path(text)
+    if "://" in text:
+        raise RequestError(f"{text!r} is no path: a model is a file, a folder or a name of the catalog; fetch it first")
     if find(text) is None and looks_like_path(text):
         return Path(text)
     entry = lookup(text)

@@ -40,6 +40,12 @@ def test_memory_is_that_of_the_context_asked_for(edgeinfer, tmp_path):
         assert (need["context"], need["kv_bytes"]) == (n_ctx, memory.kv_bytes(traced, kv_type, n_ctx, 512))
 
 
+def test_a_context_beyond_the_models_is_lowered_and_that_is_said(edgeinfer, tmp_path):
+    done = edgeinfer("show", tiny.write(tmp_path / "m.gguf"), "--json", "--ctx", "300")
+    assert json.loads(done.stdout)["memory"]["context"] == 256
+    assert done.stderr == "edgeinfer: n_ctx 300 is lowered to the 256 tokens the model states\n"
+
+
 def test_what_an_encoder_is_made_to_do(edgeinfer, tmp_path):
     for name, made_to in (("bert", "to        embed texts (cls pooling)"), ("xlm-r", "to        rank texts")):
         shown = edgeinfer("show", encoders.CASES[name].write(tmp_path / "m.gguf")).stdout

@@ -58,6 +58,17 @@ def test_what_looks_like_a_path_is_left_to_whoever_opens_it(name):
     assert catalog.resolve(name) == Path(name)
 
 
+def test_a_path_may_begin_at_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("USERPROFILE" if sys.platform == "win32" else "HOME", str(tmp_path))
+    assert catalog.resolve("~/m.gguf") == tmp_path / "m.gguf"
+    assert catalog.resolve("a/~/m.gguf") == Path("a/~/m.gguf")
+
+
+def test_an_address_is_no_path():
+    with pytest.raises(RequestError, match="'https://host/m.gguf' is no path"):
+        catalog.resolve("https://host/m.gguf")
+
+
 def test_a_folder_is_left_to_whoever_opens_it(tmp_path):
     assert catalog.resolve(tmp_path) == tmp_path
 
