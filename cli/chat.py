@@ -54,7 +54,8 @@ def _read_line() -> str | None:
             _edit_lines()
             return input("> ")
         print("> ", end="", file=sys.stderr, flush=True)
-        return sys.stdin.readline().removesuffix("\n") or None
+        line = sys.stdin.readline()
+        return line.removesuffix("\n") if line else None
     except EOFError:
         print(file=sys.stderr)
         return None

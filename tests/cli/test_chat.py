@@ -19,10 +19,10 @@ ANSI = re.compile(r"\x1b\[[?0-9;]*[a-zA-Z]")
 class Terminal:
     """`edgeinfer run ARGUMENTS` on a terminal: type into it, wait for what it shows."""
 
-    def __init__(self, edgeinfer, *arguments):
+    def __init__(self, edgeinfer, *arguments, stdout=None):
         self.master, slave = pty.openpty()
         arguments = ["run", "--backend", "reference", "--temp", "0", *arguments]
-        self.process = edgeinfer.start(*arguments, stdin=slave, stdout=slave, stderr=slave)
+        self.process = edgeinfer.start(*arguments, stdin=slave, stdout=stdout or slave, stderr=slave)
         os.close(slave)
         self.shown = ""
 
@@ -84,6 +84,17 @@ def test_answers_come_line_by_line_until_exit(edgeinfer, model):
     assert "goes to the model" in terminal.wait("\r\n> ")
     terminal.type("/exit\n")
     assert terminal.end() == 0
+
+
+def test_answers_may_go_into_a_file(edgeinfer, model, tmp_path):
+    with open(tmp_path / "answers", "w") as answers:
+        terminal = Terminal(edgeinfer, model, stdout=answers)
+    terminal.wait("> ")
+    for line in ("\n", "x\n", "x\n"):
+        terminal.type(line)
+        terminal.wait("> ")
+    terminal.type("\x04")
+    assert terminal.end() == 0 and (tmp_path / "answers").read_text() == " beta\n beta\n"
 
 
 def test_ctrl_d_ends(edgeinfer, model):
