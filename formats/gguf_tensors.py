@@ -12,6 +12,7 @@ from edgeinfer.formats.cursor import Cursor, shown
 from edgeinfer.formats.dequantize import dequantize
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.formats.mapped import Source
+from edgeinfer.formats.places import check_places
 
 _MAX_TENSORS = 1 << 16
 _MAX_NAME = 1 << 10  # bytes; ggml stops at 63
@@ -64,7 +65,7 @@ def read_tensors(cursor: Cursor, file: Source, count: int, alignment: int) -> li
             raise FormatError(f"tensor {shown(name)} has the offset {offset}, no multiple of the alignment {alignment}")
         nbytes = math.prod(shape[:-1]) * kind.row_bytes(shape[-1])
         tensors.append(Tensor(name, kind, shape, start + offset, nbytes, file))
-    _check_places(tensors, file.size)
+    check_places(((tensor.name, tensor.offset, tensor.nbytes) for tensor in tensors), file.size)
     return tensors
 
 
@@ -86,20 +87,6 @@ def _read_description(cursor: Cursor, what: str) -> tuple[GgmlType, tuple[int, .
     if shape[-1] % kind.block:
         raise FormatError(f"{what} has rows of {shape[-1]} elements, not whole {kind.name} blocks of {kind.block}")
     return kind, shape, cursor.u64(what)
-
-
-def _check_places(tensors: list[Tensor], size: int) -> None:
-    """FormatError if a tensor goes beyond the end of the file or into another one."""
-    missing = max((tensor.offset + tensor.nbytes for tensor in tensors), default=0) - size
-    for tensor in tensors:
-        short = tensor.offset + tensor.nbytes - size
-        if short > 0:
-            lost = f"bytes missing: {min(short, tensor.nbytes)} of the tensor, {missing} of the file"
-            raise FormatError(f"truncated: the file ends before tensor {shown(tensor.name)} does ({lost})")
-    placed = sorted(tensors, key=lambda tensor: tensor.offset)
-    for before, after in zip(placed, placed[1:], strict=False):
-        if after.offset < before.offset + before.nbytes:
-            raise FormatError(f"tensors {shown(before.name)} and {shown(after.name)} overlap")
 
 
 def _times(shape: tuple[int, ...]) -> str:

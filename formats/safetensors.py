@@ -17,6 +17,7 @@ from edgeinfer.formats.cursor import shown
 from edgeinfer.formats.json_text import parse_object
 from edgeinfer.formats.magic import describe
 from edgeinfer.formats.mapped import Mapped
+from edgeinfer.formats.places import check_places
 
 _MAX_HEADER = 100_000_000  # bytes, as the format's own library has it
 _MAX_DIMENSIONS = 8
@@ -86,7 +87,7 @@ def _read(file: Mapped) -> dict[str, Stored]:
     header.pop("__metadata__", None)
     start = 8 + length
     tensors = {name: _described(name, value, start, file) for name, value in header.items()}
-    _check_places(list(tensors.values()), start, file.size)
+    check_places(((tensor.name, tensor.start, tensor.nbytes) for tensor in tensors.values()), file.size)
     return tensors
 
 
@@ -110,15 +111,3 @@ def _described(name: str, value: Any, start: int, file: Mapped) -> Stored:
 
 def _sizes(value: Any) -> bool:
     return isinstance(value, list) and all(type(size) is int and 0 <= size < 1 << 63 for size in value)
-
-
-def _check_places(tensors: list[Stored], start: int, size: int) -> None:
-    """FormatError if a tensor goes beyond the end of the file or into another one."""
-    for tensor in tensors:
-        if tensor.start + tensor.nbytes > size:
-            missing = tensor.start + tensor.nbytes - size
-            raise FormatError(f"truncated: the file ends {missing} bytes before tensor {shown(tensor.name)} does")
-    placed = sorted((tensor for tensor in tensors if tensor.nbytes), key=lambda tensor: tensor.start)
-    for before, after in zip(placed, placed[1:], strict=False):
-        if after.start < before.start + before.nbytes:
-            raise FormatError(f"tensors {shown(before.name)} and {shown(after.name)} overlap")

@@ -48,7 +48,7 @@ def test_a_scalar_and_an_empty_tensor_are_tensors(path):
     ("header", "word"),
     [
         ({"a": described(0, 4)}, "takes 8 bytes"),
-        ({"a": described(4, 12)}, "ends 4 bytes before"),
+        ({"a": described(4, 12)}, "bytes missing: 4 of the tensor"),
         ({"a": described(0, 1 << 62, shape=(1 << 60,))}, "ends"),
         ({"a": described(8, 0)}, "data_offsets"),
         ({"a": described(-8, 0)}, "data_offsets"),
