@@ -301,7 +301,7 @@ class Step:
                 self._rows["segments"].put(row, segments(chunk.ids, attrs["separator"], attrs["count"]).tolist())
             self._rows["picked"].put(outputs, range(stop - chunk.outputs, stop))
             self._spans.put(2 * number, (row, count))
-            self._states.put(2 * number, states.begin(chunk.seq, length, count))
+            self._states.put(2 * number, states.begin(chunk.seq, count))
             for window, rows in self._tables.items():
                 rows.put(row, (cache.groups[window].table(chunk.seq),) * count)
             row, outputs = stop, outputs + chunk.outputs

@@ -60,8 +60,8 @@ class States:
         self._seen: list[int | None] = [0] * n_seq  # tokens; None while a step runs, and after one that broke off
         self._copied: list[dict[int, int]] = [{} for _ in range(n_seq)]  # tokens -> slot, oldest first
 
-    def begin(self, seq: int, length: int, count: int) -> tuple[int, int]:
-        """A step is to take `seq` from `length` tokens on by `count`: addresses of its states and of the copy, or 0."""
+    def begin(self, seq: int, count: int) -> tuple[int, int]:
+        """A step is to take `seq` on by `count` tokens: addresses of its states and of the copy, or 0."""
         if not self.bytes:
             return 0, 0
         self._seen[seq] = None

@@ -78,7 +78,7 @@ def layer_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value
 def l2_norm(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """x / max(length, eps)"""
     r = NORM.read(e, op)
-    with my_groups(e, op, r, thread, threads) as (group, x, out):
+    with my_groups(e, op, r, thread, threads) as (_, x, out):
         length = e.root(reduce(e, x, r.size, lambda v: v * v))
         factor = e.splat(e.const(F32, 1.0) / e.select(length < r.eps_f32, r.eps_f32, length), 16)
         sweep(e, r.size, lambda k, mask: put(e, get(e, x + k * 4, mask) * factor, out + k * 4, mask))

@@ -42,7 +42,7 @@ class Counting:
         self.states, self.length = States(OPS[:2], n_seq), [0] * n_seq
 
     def step(self, seq, count, end=True):
-        home, copy = self.states.begin(seq, self.length[seq], count)
+        home, copy = self.states.begin(seq, count)
         before = memory(home)[0]
         if copy:
             memory(copy)[:] = before + count - 1
@@ -58,7 +58,7 @@ class Counting:
         return self.length[seq]
 
     def seen(self, seq):
-        return memory(self.states.begin(seq, self.length[seq], 1)[0]).tolist()
+        return memory(self.states.begin(seq, 1)[0]).tolist()
 
 
 def memory(address):
@@ -128,7 +128,7 @@ def test_random_steps_and_cuts_hold_what_they_say():
 
 def test_models_without_states_can_be_cut_anywhere():
     states = States(OPS[:1], 1)
-    states.begin(0, 0, 10)
+    states.begin(0, 10)
     assert not states.broken(0)
     states.end(0, 0, 10)
     assert states.bytes == 0 and states.reach(0, 7) == 7
