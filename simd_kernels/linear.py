@@ -15,7 +15,7 @@ from edgeinfer.simd_kernels.layout import BIAS_AT, DEPTH, FEW, FLOAT_DEPTH, PANE
 from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
 from edgeinfer.simd_kernels.rows import add_to, claimed, dot_rows, get, my_rows, path, put, sweep
-from edgeinfer.simd_kernels.tile import as_high_codes, panel_size
+from edgeinfer.simd_kernels.tile import EVERY, as_high_codes, panel_size
 from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
 
 
@@ -78,7 +78,8 @@ def many_rows(e: Emitter, op: Value, step: Value, thread: Value, threads: Value,
             start = (e.select(k > 0, sums, bias), e.select(k > 0, kept[1], 0))
             x = codes_at(e, r, k) if quantised else (r.x + k * 4, r.x_stride)
             run = partial(pass_tiles, e, r, scratch + PANEL_AT, (depth, panels))
-            ahead = panels_ahead(e, r, first + n * threads, first, k, depth)
+            turns = tiles * panels * ((depth + (EVERY - 1)) / EVERY)
+            ahead = (*panels_ahead(e, r, first + n * threads, first, k, depth), (turns + (n - 1)) / turns)
             if fine:  # the low codes go first, with what belongs to both
                 low = (x[0] + (r.cols + (r.cols >> 1)) * tile, *x[1:])
                 run(low, e.const(I64, 0), tiles, start, kept, ahead)

@@ -18,7 +18,7 @@ from edgeinfer.simd_kernels.instructions import ROUND
 from edgeinfer.simd_kernels.layout import DEPTH
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, I64, Value, vec
 
-ASKED_FOR, EVERY = 5, 256  # rows with so many columns: all of a panel by steps of 17 tokens
+EVERY = 128  # columns that a tile passes before it asks for more weights
 MANY_TOGETHER = 4  # words whose products are summed in 16 bits before those of all tokens become wide
 
 
@@ -109,17 +109,17 @@ class Sums:
 
 
 class Ahead:
-    """Rows of weights whose panel comes next, `stride` bytes apart: `size` bytes of some are asked for at a time, into
-    the second cache, so that memory works while registers do."""
+    """Rows of weights whose panel comes next, `stride` bytes apart: `size` bytes of `each` of them are asked for at a
+    time, into the second cache, so that memory works while registers do."""
 
-    def __init__(self, e: Emitter, first: Value, stride: Value, size: Value) -> None:
-        self.e, self.stride, self.size = e, stride, size
+    def __init__(self, e: Emitter, first: Value, stride: Value, size: Value, each: Value) -> None:
+        self.e, self.stride, self.size, self.step = e, stride, size, stride * each
         self.place, self.end = e.var(I64, first), first + stride * e.tier.panel_rows
 
     def ask(self) -> None:
         e, place = self.e, self.place.get()
         with e.when(place < self.end):
-            some = place + self.stride * ASKED_FOR
+            some = place + self.step
             with e.loop(place, e.least(some, self.end), self.stride) as row, e.loop(row, row + self.size, 64) as line:
                 e.prefetch(line, cache=2)
             self.place.set(some)
@@ -332,9 +332,9 @@ def tile_float(
     with e.loop(0, tiles * tokens, tokens) as first, e.loop(0, panels) as p:
         weights, across = numbers + p * panel_size(e.tier), p * (4 * rows)
         acc.load(start + first * start_stride + across, start_stride)
-        with e.loop(0, cols, 64) as some:
+        with e.loop(0, cols, EVERY) as some:
             later.ask()
-            with e.loop(some, e.least(some + 64, cols)) as k:
+            with e.loop(some, e.least(some + EVERY, cols)) as k:
                 w = [e.load(weights + k * (4 * rows) + 4 * n * v, kind) for v in range(acc.vectors)]
                 for t in range(tokens):
                     one = e.splat(e.load(x + stride * (first + t) + k * 4, F32), n)

@@ -46,7 +46,7 @@ def sweep(kernels, name, codes, x_codes, x_scales, rng):
     sums = d + cols // 8 * tokens * (2 if each == 16 else 1)
     begun = padded_rows(start, 3)
     sizes = (cols, len(panels), len(x))
-    kernels.call(name, room, x, x.shape[1], d, sums, *sizes, begun, begun.strides[0], out, out.strides[0], 0, 0, 0)
+    kernels.call(name, room, x, x.shape[1], d, sums, *sizes, begun, begun.strides[0], out, out.strides[0], 0, 0, 0, 0)
     assert np.isnan(between_rows(out)).all()
     w = np.repeat(scales, each, axis=0).astype(np.float64) * codes
     low = np.repeat(minimums, each, axis=0).astype(np.float64)
@@ -72,7 +72,7 @@ class ArmsShape(Kernels):
         super().__init__(dataclasses.replace(cpu.tier("portable"), lanes=4, tile_rows=12, tile_tokens=4), folder)
 
     def address(self, name):
-        return self.build(15, TILED[name].body)
+        return self.build(16, TILED[name].body)
 
 
 @pytest.mark.parametrize("name", TILED)
@@ -99,7 +99,7 @@ def test_float_tile(kernels, cols):
     start = guarded(rng.standard_normal(tier.tile_rows, dtype=np.float32))
     out = padded_rows(np.zeros((len(x), tier.tile_rows), np.float32))
     place = x.ctypes.data, x.strides[0]
-    kernels.call("tile.float", guarded(panel), *place, cols, 1, 2, start, 0, out, out.strides[0], 0, 0, 0)
+    kernels.call("tile.float", guarded(panel), *place, cols, 1, 2, start, 0, out, out.strides[0], 0, 0, 0, 0)
     want = start + x.astype(np.float64) @ panel
     assert (np.abs(out - want) <= 2e-6 * (np.abs(start) + np.abs(x) @ np.abs(panel))).all()
 
