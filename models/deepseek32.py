@@ -45,7 +45,13 @@ def picked(
     if b.n_ctx <= count:
         b.ignore(*(f"indexer.{name}" for name in INDEXER))
         return None
+    q, k, w = indexer_heads(b, h, vector, eps)
+    q, k = (b.rope(y, turn, k.width, start) for y in (q, k))
+    return b.choose(b.rate(q, k, w, layer), count)
+
+
+def indexer_heads(b: Builder, h: Value, vector: Value, eps: float) -> tuple[Value, Value, Value]:
+    """Q of the indexer's heads, K, which they share, and their weights; nothing has turned yet."""
     heads, size = b.keys.integer("attention.indexer.head_count"), b.keys.integer("attention.indexer.key_length")
-    q = b.rope(b.linear(vector, "indexer.attn_q_b", heads * size), turn, size, start)
-    k = b.rope(b.layer_norm(b.linear(h, "indexer.attn_k", size), "indexer.k_norm", eps=eps), turn, size, start)
-    return b.choose(b.rate(q, k, b.linear(h, "indexer.proj", heads), layer), count)
+    k = b.layer_norm(b.linear(h, "indexer.attn_k", size), "indexer.k_norm", eps=eps)
+    return b.linear(vector, "indexer.attn_q_b", heads * size), k, b.linear(h, "indexer.proj", heads)

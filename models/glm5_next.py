@@ -1,44 +1,33 @@
 """GLM 5.3: Hunyuan 4's residual streams, which mix with each other as well; Kimi Linear's layers, with a bound to what
-keys forget; experts whose activations are limited.
+keys forget, and with attention to pools of positions that an indexer picks; experts whose activations are limited.
 
-Sources: https://arxiv.org/abs/2512.24880, llama.cpp's glm5-next.  Its indexer picks pools of positions; here attention
-is to all, the same up to as many tokens as are picked.  Layers that predict further tokens are left out.
+Sources: https://arxiv.org/abs/2512.24880, llama.cpp's glm5-next.  Layers that predict further tokens are left
+out.
 """
-
-import warnings
 
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.models import deepseek2, deepseek32, hy_v4, kimi_k3, kimi_linear, maple, step35
 from edgeinfer.plan import Builder, Value
 
 POOLING = ("indexer_compressor_gate", "indexer_compressor_ape")
-LENGTH_EPS = 1e-6  # of Q and K in the delta rule
+LENGTH_EPS = 1e-6  # of Q and K in the delta rule, and of the indexer's norm
 
 
 def forward(b: Builder) -> Value:
     c, count = b.config, hy_v4.stream_count(b)
     limits = step35.limit(b, "swiglu_clamp_exp")
     shared = step35.limit(b, "swiglu_clamp_shexp") if b.keys.has("swiglu_clamp_shexp") else limits
-    sees_all(b)
-    x = b.repeat(b.embed(), count)
+    x, seen = b.repeat(b.embed(), count), None
     for layer in b.layers(b.main_layers):
         h, weights, mixed = reading(b, x, "hc_attn", count)
-        y = b.linear(attention(b, b.norm(h, "attn_norm"), layer), "attn_output", c.dim)
+        y, seen = attention(b, b.norm(h, "attn_norm"), layer, seen)
+        y = b.linear(y, "attn_output", c.dim)
         x = b.add(mixed, b.mul(b.repeat(y, count), weights))
         h, weights, mixed = reading(b, x, "hc_ffn", count)
         y = feed_forward(b, b.norm(h, "ffn_norm"), limits[layer], shared[layer])
         x = b.add(mixed, b.mul(b.repeat(y, count), weights))
     x = b.outputs(x)
     return b.unembed(b.norm(b.mix(x, b.fill(x, [1 / count] * count), count), "output_norm"))
-
-
-def sees_all(b: Builder) -> None:
-    picked = b.keys.integer("attention.indexer.top_k")
-    if not b.keys.flag("attention.indexer.kpool_select_tail", True):
-        raise UnsupportedError("glm5-next: tokens that see nothing of the last, incomplete pool of positions")
-    if b.n_ctx > picked:
-        text = f"{b.config.arch} attends to {picked} picked positions, edgeinfer to all: beyond, answers may differ"
-        warnings.warn(text, stacklevel=2)
 
 
 def reading(b: Builder, x: Value, name: str, count: int) -> tuple[Value, Value, Value]:
@@ -56,25 +45,36 @@ def reading(b: Builder, x: Value, name: str, count: int) -> tuple[Value, Value, 
     return b.mix(x, hy_v4.above_zero(b, first), count), b.scale(second, 2.0), b.mix(x, into, count)
 
 
-def attention(b: Builder, h: Value, layer: int) -> Value:
+def attention(b: Builder, h: Value, layer: int, seen: Value | None) -> tuple[Value, Value | None]:
+    """`seen`: the positions seen in the last layer that attends, and in this one."""
     if b.has("ssm_conv1d_q"):
-        return kimi_linear.delta_attention(b, h, kimi_k3.decay(b, h), kimi_linear.low_rank(b, h, "g"), LENGTH_EPS)
-    b.ignore(*POOLING, *(f"indexer.{name}" for name in deepseek32.INDEXER))
+        gate = kimi_linear.low_rank(b, h, "g")
+        return kimi_linear.delta_attention(b, h, kimi_k3.decay(b, h), gate, LENGTH_EPS), seen
     key_dim, value_dim = (b.keys.integer(f"attention.{name}_length_mla") for name in ("key", "value"))
-    q = deepseek2.queries(b, deepseek2.query_vector(b, h), key_dim)
+    vector = deepseek2.query_vector(b, h)
+    q, seen = deepseek2.queries(b, vector, key_dim), picked(b, h, vector, layer, seen)
     rank, heads = b.keys.integer("attention.kv_lora_rank"), b.config.heads
-    vector = b.norm(b.linear(h, "attn_kv_a_mqa", rank), "attn_kv_a_norm")
-    y = b.attend(b.head_linear(q, "attn_k_b", heads, rank), vector, vector, layer, scale=key_dim**-0.5)
-    return b.head_linear(y, "attn_v_b", heads, value_dim)
+    small = b.norm(b.linear(h, "attn_kv_a_mqa", rank), "attn_kv_a_norm")
+    q = b.head_linear(q, "attn_k_b", heads, rank)
+    y = b.attend(q, small, small, layer, scale=key_dim**-0.5, seen=seen)
+    return b.head_linear(y, "attn_v_b", heads, value_dim), seen
+
+
+def picked(b: Builder, h: Value, vector: Value, layer: int, before: Value | None) -> Value | None:
+    """DeepSeek V3.2's, where not positions have keys but pools of them, which are means of those of their positions."""
+    count, pool = (b.keys.integer(f"attention.indexer.{name}") for name in ("top_k", "kpool"))
+    if not b.keys.flag("attention.indexer.kpool_select_tail", True):
+        raise UnsupportedError("glm5-next: tokens that see nothing of the last, incomplete pool of positions")
+    if not b.has("indexer.proj") or b.n_ctx <= count:
+        b.ignore(*POOLING, *(f"indexer.{name}" for name in deepseek32.INDEXER))
+        return before
+    q, k, w = deepseek32.indexer_heads(b, h, vector, LENGTH_EPS)
+    k = b.condense(k, b.linear(h, POOLING[0], k.width), POOLING[1], pool)
+    return b.choose(b.rate(q, k, w, layer), count // pool, pool, pooled=True)
 
 
 def feed_forward(b: Builder, h: Value, limit: float, shared_limit: float) -> Value:
     if not b.has("ffn_gate_inp"):
-        return dense(b, h, b.config.ff_dim, "", shared_limit)
+        return maple.dense(b, h, b.config.ff_dim, "", shared_limit)
     y = maple.experts(b, h, limit, b.router("sigmoid"))
-    return b.add(y, dense(b, h, b.expert_width() * b.keys.integer("expert_shared_count"), "_shexp", shared_limit))
-
-
-def dense(b: Builder, h: Value, width: int, ending: str, limit: float) -> Value:
-    gate, up = b.linear(h, f"ffn_gate{ending}", width), b.linear(h, f"ffn_up{ending}", width)
-    return b.linear(maple.limited(b, gate, up, limit), f"ffn_down{ending}", b.config.dim)
+    return b.add(y, maple.dense(b, h, b.expert_width() * b.keys.integer("expert_shared_count"), "_shexp", shared_limit))

@@ -9,7 +9,7 @@ from edgeinfer.errors import UnsupportedError
 from edgeinfer.plan import Builder, Value
 from edgeinfer.verbs.experts import Router
 
-LEAST_LIMIT = 0.5  # where silu is beyond 0.28, as far below zero as it gets
+LEAST_LIMIT = 0.5  # where silu is beyond 0.28, as far as it gets below zero
 
 
 def forward(b: Builder) -> Value:
@@ -29,8 +29,6 @@ def forward(b: Builder) -> Value:
 
 def experts(b: Builder, h: Value, limit: float, router: Router) -> Value:
     """Of silu(gate) * up, the gate no larger than the limit and up no further than it from zero."""
-    if 0 < limit < LEAST_LIMIT:
-        raise UnsupportedError(f"{b.config.arch}.swiglu_clamp_exp holds {limit:g}, must be at least {LEAST_LIMIT}")
     count, width = b.keys.integer("expert_count"), b.expert_width()
     choice = b.route(b.linear(h, "ffn_gate_inp", count), router)
     gate, up = (b.expert_linear(h, choice, f"ffn_{name}_exps", count, width) for name in ("gate", "up"))
@@ -41,5 +39,14 @@ def experts(b: Builder, h: Value, limit: float, router: Router) -> Value:
 def limited(b: Builder, gate: Value, up: Value, limit: float) -> Value:
     if not limit:
         return b.gated(gate, up, "silu")
+    if limit < LEAST_LIMIT:
+        raise UnsupportedError(
+            f"{b.config.arch}: activations are limited to {limit:g}; at least {LEAST_LIMIT} is known"
+        )
     gate = b.clamp(b.activate(gate, "silu"), limit / (1 + math.exp(-limit)))  # silu grows there
     return b.mul(gate, b.clamp(up, limit))
+
+
+def dense(b: Builder, h: Value, width: int, ending: str, limit: float) -> Value:
+    gate, up = b.linear(h, f"ffn_gate{ending}", width), b.linear(h, f"ffn_up{ending}", width)
+    return b.linear(limited(b, gate, up, limit), f"ffn_down{ending}", b.config.dim)

@@ -116,8 +116,8 @@ def choose(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) ->
 def choose_blocks(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """The same for whole blocks of positions, whole blocks of 16: the best ones, and the last ones."""
     r, s = CHOOSE.read(e, op), STEP.read(e, step)
-    best = s.scratch + thread * s.scratch_bytes
-    chosen = best + r.width * 4
+    values = s.scratch + thread * s.scratch_bytes
+    chosen = values + r.width * 4
     with my_sets(e, op, r, thread, threads) as (row, x, out):
         position = e.field(s.positions + row * 8, 0)
         own = position / r.block
@@ -126,10 +126,10 @@ def choose_blocks(e: Emitter, op: Value, step: Value, thread: Value, threads: Va
             with e.loop(block * r.block, e.least(block * r.block + r.block, position + 1), BLOCK) as key:
                 top.set(e.maximum(e.load(x + key * 4, WIDE), top.get()))
             forced = block + r.local > own
-            e.store(e.select(forced, e.const(F32, float("inf")), e.largest(top.get())), best + block * 4)
+            e.store(e.select(forced, e.const(F32, float("inf")), e.largest(top.get())), values + block * 4)
         with e.loop(own + 1, (own + BLOCK) & -BLOCK) as block:
-            e.store(e.const(F32, float("-inf")), best + block * 4)
-        pick(e, best, chosen, own + 1, r.most)
+            e.store(e.const(F32, float("-inf")), values + block * 4)
+        pick(e, values, chosen, own + 1, r.most)
         with e.loop(0, position + 1, BLOCK) as key:
             block = key / r.block
             word = e.to_int(e.load(chosen + (block >> 4) * 4, F32))
@@ -137,15 +137,46 @@ def choose_blocks(e: Emitter, op: Value, step: Value, thread: Value, threads: Va
             e.store(e.select(bit > 0, e.const(F32, ALL), 0.0), out + (key >> 4) * 4)
 
 
-def pick(e: Emitter, x: Value, out: Value, count: Value, most: Value) -> None:
-    """Numbers whose bits say which of `count` scores, in blocks filled up with -inf, are among the best.
+def choose_pools(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+    """The same for pools of positions, 16 or a part of them: the best whole ones, of which only the scores of the last
+    positions count, and besides all of one that is not whole."""
+    r, s = CHOOSE.read(e, op), STEP.read(e, step)
+    ends = s.scratch + thread * s.scratch_bytes
+    with my_sets(e, op, r, thread, threads) as (row, x, out):
+        count = e.field(s.positions + row * 8, 0) + 1
+        whole = count / r.block
+        places = e.const(INTS, range(1, BLOCK + 1)) & e.splat(e.narrow(r.block - 1, I32), BLOCK)
+        with e.loop(0, count, BLOCK) as key:
+            e.store(e.select(places.equals(0), e.load(x + key * 4, WIDE), float("-inf")), ends + key * 4)
+        with e.when(whole <= r.most), e.loop(0, count, BLOCK) as key:
+            e.store(e.const(F32, ALL), out + (key >> 4) * 4)
+        with e.when(whole > r.most):
+            best(e, ends, out, count, r.most)
+            begun = whole * r.block
+            with e.loop(0, count, BLOCK) as key:
+                word = e.var(I64, e.widen(e.to_int(e.load(out + (key >> 4) * 4, F32)), I64))
+                for shift in (1, 2, 4, 8):  # from the last position to all of a pool
+                    with e.when(r.block > shift):
+                        word.set(word.get() | word.get() >> shift)
+                with e.when((begun >= key) & (begun < key + BLOCK)):
+                    word.set(word.get() | e.const(I64, int(ALL)) << (begun & 15) & int(ALL))
+                e.store(e.to_float(word.get()), out + (key >> 4) * 4)
 
-    The score of the last one chosen is found bit by bit: of floats as whole numbers in the same order."""
+
+def pick(e: Emitter, x: Value, out: Value, count: Value, most: Value) -> None:
+    """Numbers whose bits say which of `count` scores, in blocks filled up with -inf, are among the best."""
     with e.when(count <= most), e.loop(0, count, BLOCK) as key:
         e.store(e.const(F32, ALL), out + (key >> 4) * 4)
     with e.when(count > most):
-        least = threshold(e, x, count, most)
-        mark(e, x, out, count, least, most - reaching(e, x, count, least + 1))
+        best(e, x, out, count, most)
+
+
+def best(e: Emitter, x: Value, out: Value, count: Value, most: Value) -> None:
+    """The same where there are more than `most`.
+
+    The score of the last one chosen is found bit by bit: of floats as whole numbers in the same order."""
+    least = threshold(e, x, count, most)
+    mark(e, x, out, count, least, most - reaching(e, x, count, least + 1))
 
 
 def ordered(e: Emitter, x: Value) -> Value:

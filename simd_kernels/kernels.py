@@ -82,6 +82,7 @@ def table() -> dict[str, tuple[int, Body]]:
         **{f"rate.each.{name}": indexer.Rate(name, each=True).body for name in KV_BYTES},
         "choose": indexer.choose,
         "choose.blocks": indexer.choose_blocks,
+        "choose.pools": indexer.choose_pools,
         **{f"store.{name}": kv.Store(name).body for name in KV_BYTES},
         **{
             attend_name(name, extras): attention.Attend(name, extras).body

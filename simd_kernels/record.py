@@ -156,6 +156,7 @@ EXPERT_LINEAR = operation(
 STATE = ("state", "counter", "chunk", "units", "size", "depth")
 SHIFT = operation(*XY, *STATE)
 CONV = operation(*XY, *STATE, "w", "bias")  # w f32[blocks][depth + 1][16], bias f32[blocks][16]
+CONDENSE = operation(*XY, "gate", "gate_stride", *STATE, "places", "span")  # places f32[blocks][span][16]
 # share: units that share a row of b and c; a: f32[units] or f32[units][depth], d: f32[units]; where units have several
 # heads a: f32[blocks][depth][16], d: f32[blocks][16].
 SSM = operation(*XY, "dt", "dt_stride", "b", "b_stride", "c", "c_stride", *STATE, "a", "d", "share")

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import LANES
-from edgeinfer.simd_kernels.record import CONV, DELTA, SHIFT, SSM, STEP, WKV, Record
+from edgeinfer.simd_kernels.record import CONDENSE, CONV, DELTA, SHIFT, SSM, STEP, WKV, Record
 from edgeinfer.simd_kernels.rows import WIDE, claimed, get, put
 from edgeinfer.simd_kernels.values import F32, Value
 
@@ -32,6 +32,7 @@ class Block:
     state: Value  # address
     first: Value  # row
     last: Value  # row
+    positions: Value  # address, by row
 
     def row(self, name: str, row: Value) -> Value:
         """Address of a row of the input or output `name`."""
@@ -92,7 +93,7 @@ def through(
         span, slots = s.spans + i * 16, s.states + i * 16
         first, stop = e.field(span, 0), e.field(span, 0) + e.field(span, 1)
         state, copy = e.field(slots, 0) + at, e.field(slots, 1)
-        turn = start(Block(e, r, *place, mask, state, first, stop - 1))
+        turn = start(Block(e, r, *place, mask, state, first, stop - 1, s.positions))
         with e.loop(first, stop) as row:
             with e.when((copy > 0) & row.equals(stop - 1)), e.loop(0, r.depth) as n:
                 e.store(e.load(state + n * VECTOR, WIDE), copy + at + n * VECTOR)
@@ -125,6 +126,32 @@ def conv(b: Block) -> Turn:
             e.store(e.load(b.state + n + VECTOR, WIDE), b.state + n)
         e.store(x, b.state + newest)
         b.put(total.get(), row)
+
+    return turn
+
+
+def condense(b: Block) -> Turn:
+    """The mean of a pool's rows so far, weighed by exp(gate + place); the state is the largest of these exponents, the
+    sum of the weights over its own, and that of the weighed rows, by which the next row goes on (online softmax,
+    https://arxiv.org/abs/1805.02867)."""
+    e, r = b.e, b.r
+    most_at, sum_at, total_at = (b.state + n * VECTOR for n in range(3))
+
+    def turn(row: Value) -> None:
+        position = e.field(b.positions + row * 8, 0)
+        place = position - position / r.span * r.span
+        kept = e.splat(e.select(place.equals(0), e.const(F32, 0.0), 1.0), LANES)
+        exponent = b.lanes("gate", row) + e.load(r.places + (b.number * r.span + place) * VECTOR, WIDE)
+        before = e.select(kept > 0.0, e.load(most_at, WIDE), exponent)
+        most = e.maximum(before, exponent)
+        old, weight = kept * e.exp(before - most), e.exp(exponent - most)
+        if b.mask is not None:
+            weight = e.select(b.mask, weight, 0.0)
+        sum_ = e.fma(old, e.load(sum_at, WIDE), weight)
+        total = e.fma(old, e.load(total_at, WIDE), weight * b.lanes("x", row))
+        for value, at in ((most, most_at), (sum_, sum_at), (total, total_at)):
+            e.store(value, at)
+        b.put(total / sum_, row)
 
     return turn
 
@@ -215,6 +242,7 @@ def delta(b: Block) -> Turn:
 KERNELS = {
     "shift": recurrence(SHIFT, shift),
     "conv": recurrence(CONV, conv),
+    "condense": recurrence(CONDENSE, condense),
     "ssm.narrow": recurrence(SSM, ssm(narrow=True, each=True)),
     "ssm.wide": recurrence(SSM, ssm(narrow=False, each=False)),
     "ssm.wide.each": recurrence(SSM, ssm(narrow=False, each=True)),

@@ -42,9 +42,10 @@ IN_BLOCKS = {
 }
 POOLED = {
     **{**BASE, **MLA, "qk_rope_head_dim": 0, "n_shared_experts": 1, "num_hidden_layers": 4, "linear_head_dim": 16},
-    **{"linear_num_heads": 4, "layer_types": ["linear_attention", "indexed_attention"] * 2, "swiglu_limit": 0.8},
-    **{"mlp_layer_types": ["dense", *["sparse"] * 3], "index_n_heads": 8, "index_head_dim": 16, "index_topk": 64},
-    **{"index_kpool": 4, "hc_sinkhorn_iters": 4},
+    **{"linear_num_heads": 4, "swiglu_limit": 0.8},
+    **{"mlp_layer_types": ["dense", *["sparse"] * 3], "index_n_heads": 8, "index_head_dim": 16, "index_topk": 8},
+    "layer_types": ["linear_attention", "indexed_attention", "indexed_attention", "linear_attention"],
+    **{"index_kpool": 4, "hc_sinkhorn_iters": 4, "indexer_types": ["full", "full", "shared", "full"]},
 }
 PIXELS = {"base_channels": 32, "channel_multiplier": [1], "num_res_blocks": 1, "resolution": 32, "latent_channels": 8}
 DRAWING = {

@@ -70,8 +70,8 @@ class Attention(Nodes):
         a = op.attrs
         fields = {"most": a["count"], "sets": a["sets"], "width": op.ins[0].width // a["sets"]}
         fields |= {"block": a["block"], "local": a["local"]}
-        kernel, reads = "choose" if a["block"] == 1 else "choose.blocks", {"x": self.value(op, 0)}
-        self.emit(op, kernel, record.CHOOSE, fields, reads, alone=a["block"] == 1)  # of blocks it uses scratch
+        kernel = "choose.pools" if a["pooled"] else "choose" if a["block"] == 1 else "choose.blocks"
+        self.emit(op, kernel, record.CHOOSE, fields, {"x": self.value(op, 0)}, alone=kernel == "choose")  # scratch
 
     def stored(self, op: Op) -> tuple[dict[str, int | float], dict[str, str], Buffer]:
         """What kernels have to know of a layer's keys and values, after the op's own, if it has such, are stored."""

@@ -9,7 +9,7 @@ from edgeinfer.op import Op, Value
 
 MEETS_OTHERS = (
     *("embed", "marks", "positions", "segments", "rope", "temper", "attend", "rate", "choose"),
-    *("shift", "conv", "ssm", "wkv", "delta"),
+    *("shift", "conv", "condense", "ssm", "wkv", "delta"),
 )
 
 

@@ -31,6 +31,11 @@ class Recurrence(Nodes):
         fields = {"w": self.address(blocks(w[None])), "bias": self.address(blocks(bias[None, :, None]))}
         self.recur(op, "conv", record.CONV, ("x",), fields)
 
+    def condense(self, op: Op) -> None:
+        places = self.plan.tensors[op.weights[0]].float32().T
+        fields = {"places": self.address(blocks(places[None])), "span": op.attrs["count"]}
+        self.recur(op, "condense", record.CONDENSE, ("x", "gate"), fields)
+
     def ssm(self, op: Op) -> None:
         """Where heads have one column each, all heads of a group are computed together."""
         heads, groups = op.attrs["heads"], op.attrs["groups"]

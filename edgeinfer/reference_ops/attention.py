@@ -115,12 +115,15 @@ def rate(op: Op, step: Step, q: Array, k: Array, *w: Array) -> Array:
 
 def choose(op: Op, step: Step, scores: Array) -> Array:
     sets, block = op.attrs["sets"], op.attrs["block"]
-    blocks = parts(scores, sets).reshape(len(scores), sets, -1, block).max(axis=-1)
+    every = parts(scores, sets).reshape(len(scores), sets, -1, block)
+    blocks = every[..., -1].copy() if op.attrs["pooled"] else every.max(axis=-1)
     behind = (step.positions() // block)[:, None] - np.arange(blocks.shape[2])
     blocks[((behind >= 0) & (behind < op.attrs["local"]))[:, None].repeat(sets, axis=1)] = np.inf
     best = np.argsort(-blocks, axis=-1, kind="stable")[:, :, : op.attrs["count"]]
     chosen = np.zeros(blocks.shape, np.float32)
     np.put_along_axis(chosen, best, np.float32(1), axis=-1)
+    if op.attrs["pooled"]:
+        chosen[((behind == 0) & (step.positions() % block < block - 1)[:, None])[:, None].repeat(sets, axis=1)] = 1
     bits = groups(np.repeat(chosen, block, axis=-1).reshape(scores.shape), SEEN)
     return bits @ np.float32(2) ** np.arange(SEEN, dtype=np.float32)
 

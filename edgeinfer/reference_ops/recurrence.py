@@ -28,6 +28,22 @@ def conv(op: Op, step: Step, x: Array) -> Array:
     return y + step.weights[op.weights[1]] if len(op.weights) == 2 else y
 
 
+def condense(op: Op, step: Step, x: Array, gate: Array) -> Array:
+    count, places = op.attrs["count"], step.weights[op.weights[0]]  # f32[count, width]
+
+    def one(held: Held, x: Array, gate: Array) -> Array:
+        rows, gates = held.append(f"condense {op.out.id}", x, gate)
+        out = np.empty_like(x)
+        for row, end in enumerate(range(len(rows) - len(x) + 1, len(rows) + 1)):
+            own = slice((end - 1) // count * count, end)
+            logits = gates[own] + places[: own.stop - own.start]
+            weights = np.exp(logits - logits.max(axis=0))
+            out[row] = (weights * rows[own]).sum(axis=0) / weights.sum(axis=0)
+        return out
+
+    return step.each(one, x, gate)
+
+
 def last_rows(op: Op, held: Held, x: Array, count: int) -> list[Array]:
     """For each token of x the last `count` rows, oldest first, itself last, zero before the start: `count` arrays."""
     (rows,) = held.append(f"{op.kind} {op.out.id}", x)
@@ -83,4 +99,4 @@ def recur(op: Op, step: Step, start: Array, turn: Callable[..., tuple[Array, Arr
     return step.each(lambda held, *rows: held.advance(name, start, turn, *rows), *ins)
 
 
-OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (shift, conv, ssm, wkv, delta)}
+OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (shift, conv, condense, ssm, wkv, delta)}

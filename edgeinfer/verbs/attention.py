@@ -124,16 +124,19 @@ class Attention(Tracer):
         width = SEEN * seen_width(self.n_ctx) * (heads if w is None else 1)
         return self._emit("rate", width, (q, k) if w is None else (q, k, w), heads=heads, **kept)
 
-    def choose(self, scores: Value, count: int, block: int = 1, local: int = 0) -> Value:
+    def choose(self, scores: Value, count: int, block: int = 1, local: int = 0, pooled: bool = False) -> Value:
         """The `count` positions with the best scores, of equal ones the first; all where there are no more.
 
         Of blocks it is so many blocks, which are as good as their best position, and the last `local` ones are among
-        them.  A number says by its bits which of 16 positions are chosen; scores of several heads are told apart."""
+        them; of blocks `pooled` so many whole ones, which are as good as their last position, and besides all of one
+        that is not whole yet.  A number says by its bits which of 16 positions are chosen; scores of several heads are
+        told apart."""
         width = SEEN * seen_width(self.n_ctx)
-        fits = block == 1 or (block % SEEN == 0 and width % block == 0)
-        expect(fits, f"choose blocks of {block} positions")
+        fits = block == 1 or (SEEN % block == 0 if pooled else block % SEEN == 0 and width % block == 0)
+        expect(fits and count > 0, f"choose {count} blocks of {block} positions")
         sets = scores.width // width
-        return self._emit("choose", scores.width // SEEN, (scores,), count=count, block=block, local=local, sets=sets)
+        blocks = {"count": count, "block": block, "local": local, "pooled": pooled}
+        return self._emit("choose", scores.width // SEEN, (scores,), (), sets=sets, **blocks)
 
 
 def seen_width(n_ctx: int) -> int:

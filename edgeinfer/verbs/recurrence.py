@@ -22,6 +22,14 @@ class Recurrence(Tracer):
         weights += self._optional(f"{name}.bias", x.width)
         return self._emit("conv", x.width, (x,), weights, kernel=kernel)
 
+    def condense(self, x: Value, gate: Value, name: str, count: int) -> Value:
+        """Each column's own mean of the rows of its pool so far, weighed by exp(gate + the tensor's for its place).
+
+        Pools are `count` positions in a row, from the first one on; the tensor is count x width.
+        """
+        expect(gate.width == x.width, f"condense {x.width}, {gate.width}")
+        return self._emit("condense", x.width, (x, gate), self._tensor(f"{name}.weight", (count, x.width)), count=count)
+
     def ssm(self, x: Value, dt: Value, b: Value, c: Value, state: int, groups: int = 1) -> Value:
         """Selective state space, https://arxiv.org/abs/2312.00752 and https://arxiv.org/abs/2405.21060.
 

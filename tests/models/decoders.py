@@ -233,9 +233,16 @@ MIXED_STREAMS: Shapes = {
     for part in ("attn", "ffn")
     for name, shape in (("fn.weight", (24, 4 * DIM)), ("base.weight", (24,)), ("scale.weight", (3,)))
 }
-STILL: Shapes = LOW_RANK | INDEXER | {
-    "attn_q_b.weight": (HEADS * HEAD_DIM, 24), "attn_kv_a_mqa.weight": (LATENT, DIM),
+STILL: Shapes = LOW_RANK | {"attn_q_b.weight": (HEADS * HEAD_DIM, 24), "attn_kv_a_mqa.weight": (LATENT, DIM)}
+POOLS: Shapes = INDEXER | {
     "indexer_compressor_gate.weight": (128, DIM), "indexer_compressor_ape.weight": (4, 128),
+}  # fmt: skip
+UNTURNED = {
+    **{name: value for name, value in SPARSE_MLA.items() if name != "expert_gating_func"}, "rope.dimension_count": 0,
+    "attention.key_length_mla": HEAD_DIM, "attention.key_length": LATENT, "attention.head_count_kv": [0, 0, 1, 0],
+    "ssm.conv_kernel": 4, "kda.head_dim": SIZE, "kda.gate_lower_bound": -0.5, "attention.indexer.kpool": 4,
+    "hyper_connection.count": 4, "hyper_connection.epsilon": 0.01, "hyper_connection.sinkhorn_iterations": 5,
+    "swiglu_clamp_exp": [0.6, 0.7, 0.8, 7.0],
 }  # fmt: skip
 
 
@@ -371,22 +378,19 @@ CASES = {
     ),
     "glm5-next": Case(
         "glm5-next",
-        {
-            **{name: value for name, value in SPARSE_MLA.items() if name != "expert_gating_func"},
-            "rope.dimension_count": 0,
-            "attention.key_length_mla": HEAD_DIM,
-            "attention.key_length": LATENT,
-            "attention.head_count_kv": [0, 0, 1, 0],
-            "ssm.conv_kernel": 4,
-            "kda.head_dim": SIZE,
-            "kda.gate_lower_bound": -0.5,
-            "hyper_connection.count": 4,
-            "hyper_connection.epsilon": 0.01,
-            "hyper_connection.sinkhorn_iterations": 5,
-            "attention.indexer.kpool": 4,
-            "swiglu_clamp_exp": [0.6, 0.7, 0.8, 7.0],
-        },
-        ENDS | mixed(NORMS, MIXED_STREAMS) | each(lambda layer: STILL if layer == 2 else KDA | {"ssm_a": (HEADS,)}),
+        UNTURNED,
+        ENDS
+        | mixed(NORMS, MIXED_STREAMS)
+        | each(lambda layer: STILL | POOLS if layer == 2 else KDA | {"ssm_a": (HEADS,)}),
+    ),
+    "glm5-next-picks": Case(
+        "glm5-next",
+        UNTURNED
+        | PICKS
+        | {"attention.head_count_kv": [1, 0, 1, 0], "attention.indexer.types": [True, False, False, False]},
+        ENDS
+        | mixed(NORMS, MIXED_STREAMS)
+        | each(lambda layer: KDA | {"ssm_a": (HEADS,)} if layer % 2 else STILL | ({} if layer else POOLS)),
     ),
     "grovemoe": Case(
         "grovemoe",

@@ -59,7 +59,7 @@ def test_rows_of_encoders_are_llama_cpps(tmp_path, name, backend, home, monkeypa
     assert np.abs(found[0] - GOLDEN[name]).max() < ENCODERS[name].tolerance
 
 
-@pytest.mark.parametrize("name, indexers", [("deepseek32", 4), ("glm-dsa-picks", 2)])
+@pytest.mark.parametrize("name, indexers", [("deepseek32", 4), ("glm-dsa-picks", 2), ("glm5-next-picks", 1)])
 def test_positions_are_picked_where_the_context_is_longer_than_what_is_picked(tmp_path, name, indexers):
     with gguf.open(CASES[name].write(tmp_path / "m.gguf")) as file:
         picked = file.get(f"{CASES[name].arch}.attention.indexer.top_k", int)
@@ -73,12 +73,6 @@ def test_limits_that_silu_passes_below_zero_are_refused(tmp_path):
     with gguf.open(case.write(tmp_path / "m.gguf")) as file:
         with pytest.raises(UnsupportedError, match="bailingmoe3: activations are limited to 0.27"):
             plan.trace(file, COUNT)
-
-
-def test_where_pools_of_positions_would_be_picked_a_warning_says_so(tmp_path):
-    with gguf.open(CASES["glm5-next"].write(tmp_path / "m.gguf")) as file:
-        with pytest.warns(UserWarning, match="glm5-next attends to 64 picked positions, edgeinfer to all"):
-            plan.trace(file, 65)
 
 
 @pytest.mark.parametrize("name", CASES | ENCODERS)

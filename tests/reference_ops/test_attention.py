@@ -135,15 +135,23 @@ def test_positions_are_rated_by_heads_whose_products_are_not_below_zero():
 
 def test_the_best_positions_are_bits_and_the_first_of_equal_ones_is_taken():
     scores = [[3, 1, 3, 3] + [0] * 28, [0] * 17 + [5] + [0] * 14]
-    single = {"width": 2, "chunks": ((2, 0),), "sets": 1, "block": 1, "local": 0}
+    single = {"width": 2, "chunks": ((2, 0),), "sets": 1, "block": 1, "local": 0, "pooled": False}
     assert run("choose", scores, count=2, **single) == [[1 + 4, 0], [1, 2]]
 
 
 def test_the_best_blocks_are_chosen_and_the_last_ones():
     scores = [[0] * 30 + [1, 0] + [2] * 16] * 40  # blocks of 16: 0, 1, 2
-    chosen = run("choose", scores, width=3, count=2, chunks=((40, 0),), sets=1, block=16, local=1)
+    chosen = run("choose", scores, width=3, count=2, chunks=((40, 0),), sets=1, block=16, local=1, pooled=False)
     every = 2**16 - 1
     assert chosen[5] == [every, 0, every] and chosen[20] == [0, every, every]  # what lies behind is not attended to
+
+
+def test_the_best_whole_pools_are_chosen_by_their_last_positions_and_all_of_the_last_one():
+    every = [9, 1, 9, 2, 9, 0, 9]  # pools of 2: 1, 2, 0, and one that lacks its end
+    scores = [every[: row + 1] + [-math.inf] * (15 - row) for row in range(7)]
+    chosen = run("choose", scores, width=1, count=1, chunks=((7, 0),), sets=1, block=2, local=0, pooled=True)
+    seen = [int(number) & (1 << row + 1) - 1 for row, (number,) in enumerate(chosen)]
+    assert seen[0] == 0b1 and seen[2] == 0b111 and seen[3] == 0b1100 and seen[5] == 0b1100 and seen[6] == 0b1001100
 
 
 def test_each_kv_head_attends_to_its_own_positions():

@@ -61,6 +61,15 @@ def test_delta_replaces_what_a_key_stood_for():
     ]
 
 
+def test_a_pool_s_rows_are_condensed_by_their_gates_and_places():
+    held, three = [Held()], math.log(3)
+    rows, gates, weights = [[2, 0], [6, 8], [5, 7]], [[0, 0], [three, 0], [9, 9]], [[[0, 0], [0, three]]]
+    first = run("condense", rows[:2], gates[:2], weights=weights, chunks=((2, 0),), held=held, count=2)
+    assert np.allclose(first, [[2, 0], [(2 + 3 * 6) / 4, (0 + 3 * 8) / 4]])
+    held[0].length = 2
+    assert np.allclose(run("condense", rows[2:], gates[2:], weights=weights, held=held, count=2), [[5, 7]])
+
+
 SIZES = {"ssm": (4, 2, 3, 3), "wkv": (4, 4, 4, 4), "delta": (4, 4, 6, 4, 4, 4)}
 ATTRS = {"ssm": {"heads": 2, "groups": 1, "state": 3}, "wkv": {"heads": 2}, "delta": {"heads": 2}}
 WEIGHTS = {"ssm": [[[-0.5], [-1.0]], [1, 2]], "wkv": [[1, 2, 3, 4]], "delta": []}

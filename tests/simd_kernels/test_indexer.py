@@ -100,6 +100,21 @@ def test_blocks_are_as_good_as_their_best_position_and_the_last_ones_are_chosen_
             assert (bits[: position + 1] == np.isin(np.arange(position + 1) // block, wanted)).all()
 
 
+@pytest.mark.parametrize("block", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_pools_are_as_good_as_their_last_position_and_one_that_is_not_whole_is_chosen_besides(kernels, block, most):
+    rng, positions, sets = np.random.default_rng(block), [0, 3, 15, 16, 17, 130, 255], 2
+    scores = rng.standard_normal((len(positions), sets, 256), dtype=np.float32)
+    scores[np.broadcast_to((np.arange(256) > np.array(positions)[:, None])[:, None], scores.shape)] = -np.inf
+    got = choose(kernels, scores.reshape(len(positions), -1), positions, most, "choose.pools", sets, block=block)
+    for rows, position, chosen in zip(scores, positions, got.reshape(scores.shape), strict=True):
+        whole = (position + 1) // block
+        for row, bits in zip(rows, chosen, strict=True):
+            best = np.argsort(-row[block - 1 : whole * block : block], kind="stable")[:most]
+            wanted = np.isin(np.arange(position + 1) // block, [*best, whole])
+            assert (bits[: position + 1] == wanted).all() and wanted.any()
+
+
 @pytest.mark.parametrize("count", [1, 40])
 def test_kv_heads_may_attend_to_other_positions_each(kernels, count):
     cache = Cache(kernels, "f32", 2, 32, n_ctx=300)

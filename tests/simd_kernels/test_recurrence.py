@@ -61,6 +61,15 @@ def conv(units, size, depth):
     return Case("conv", "conv", record.CONV, 1, width, depth, ins, [w, bias], {"kernel": depth + 1}, fields)
 
 
+def condense(units, size, depth):
+    """Pools of one position more than `depth`; the state has a size of its own."""
+    width = units * size
+    places = 3 * numbers(depth + 1, width, seed=1)
+    fields = {"places": guarded(blocks(places.T[None])), "span": depth + 1}
+    ins = {"x": numbers(TOKENS, width), "gate": 9 * numbers(TOKENS, width, seed=2)}
+    return Case("condense", "condense", record.CONDENSE, 1, width, 3, ins, [places], {"count": depth + 1}, fields)
+
+
 def ssm_narrow(units, size, depth):
     """Units are groups of heads of one column."""
     heads = units * size
@@ -102,7 +111,7 @@ def delta(units, size, depth):
     return Case("delta", "delta", record.DELTA, units, size, depth, ins, [], {"heads": units}, {})
 
 
-CASES = {f.__name__: f for f in (shift, conv, ssm_narrow, ssm_wide, ssm_wide_each, wkv, delta)}
+CASES = {f.__name__: f for f in (shift, conv, condense, ssm_narrow, ssm_wide, ssm_wide_each, wkv, delta)}
 
 
 @pytest.fixture(params=CASES)
@@ -138,13 +147,17 @@ class Run:
         self.kernels, self.case, self.threads, self.chunk = kernels, case, threads, chunk
         self.slots = guarded(np.zeros((2, 2, case.slot), np.uint8))
         self.slots[:, :, :BEFORE] = 77
+        self.lengths = [0, 0]
 
     def step(self, counts, rows, copy=True):
         case = self.case
         spans = guarded(np.array([[0, counts[0]], [counts[0], counts[-1]]])[: len(counts)])
         home = self.slots.ctypes.data + np.arange(len(counts)) * self.slots.strides[0]
         states = guarded(np.stack([home, (home + case.slot) * copy], axis=1))
-        step = write(record.STEP, spans=spans, states=states, span_count=len(counts))
+        positions = [np.arange(count) + length for count, length in zip(counts, self.lengths, strict=False)]
+        self.lengths = [length + count for length, count in zip(self.lengths, [*counts, 0], strict=False)]
+        places = guarded(np.concatenate(positions))
+        step = write(record.STEP, spans=spans, states=states, span_count=len(counts), positions=places)
         out = padded_rows(np.full((sum(counts), case.units * case.size), np.nan, np.float32), 3)
         given = {name: padded_rows(x) for name, x in rows.items()}
         given |= {name: getattr(case, name) for name in ("units", "size", "depth")}

@@ -82,7 +82,7 @@ def test_positions_are_rated_chosen_and_attended_to(builder):
     assert b.ops[-1].attrs["sets"] == b.ops[-2].attrs["sets"] == 4
     with pytest.raises(FormatError, match="attend to positions of 96 numbers"):
         b.attend(x, b.split(x, 0, 32), b.split(x, 0, 32), 2, seen=b.split(each, 0, 96))
-    with pytest.raises(FormatError, match="choose blocks of 48 positions"):
+    with pytest.raises(FormatError, match="choose 2 blocks of 48 positions"):
         b.choose(scores, 2, 48)
     with pytest.raises(FormatError, match="rate of 64, 16"):
         b.rate(x, b.split(x, 0, 16), b.split(x, 0, 16), 2)

@@ -5,6 +5,16 @@ import pytest
 from edgeinfer.errors import FormatError
 
 
+def test_condense_has_numbers_for_each_place_of_a_pool(builder, tensors):
+    b = builder(tensors(ape__weight=(4, 64)))
+    x = b.embed()
+    assert b.condense(x, x, "ape", 4).width == 64 and b.ops[-1].weights == ("ape.weight",)
+    with pytest.raises(FormatError, match="ape.weight is 4 x 64, must be 5 x 64"):
+        b.condense(x, x, "ape", 5)
+    with pytest.raises(FormatError, match="condense 64, 32"):
+        b.condense(x, b.split(x, 0, 32), "ape", 4)
+
+
 def test_conv_has_a_kernel_for_each_column(builder, tensors):
     b = builder(tensors(conv__weight=(64, 4), conv__bias=(64,)))
     assert b.conv(b.embed(), "conv", 4).width == 64
