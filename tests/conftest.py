@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,10 +16,13 @@ def shared() -> pathlib.Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def home(tmp_path_factory) -> pathlib.Path:
-    """A folder for EDGEINFER_HOME, so that kernels are built once for all tests and none are left with the user.
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory) -> Iterator[pathlib.Path]:
+    """EDGEINFER_HOME of all tests, so that kernels are built once for them and nothing is left with the user.
 
-    EDGEINFER_TEST_HOME names one where kernels have been built already (tests/arm)."""
+    EDGEINFER_TEST_HOME names a folder where kernels have been built already (tests/arm)."""
     made = os.environ.get("EDGEINFER_TEST_HOME")
-    return pathlib.Path(made) if made else tmp_path_factory.mktemp("home")
+    folder = pathlib.Path(made) if made else tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGEINFER_HOME", str(folder))
+        yield folder

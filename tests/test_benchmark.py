@@ -14,9 +14,8 @@ PROMPT, TOKENS = 5, 16
 
 
 @pytest.fixture
-def bench(home, tmp_path, monkeypatch):
+def bench(tmp_path, monkeypatch):
     """Of a model with a view of its output matrix after 8 steps."""
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))
     monkeypatch.setattr(screen, "fits", lambda plan: True)
     monkeypatch.setattr(screen, "SEEN", 6)
     monkeypatch.setattr(screen, "STEPS", 2)

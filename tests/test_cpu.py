@@ -15,7 +15,7 @@ from edgeinfer import cpu as cpu_backend
 from edgeinfer import machine, reference
 from edgeinfer.backend import Chunk
 from edgeinfer.cpu import CpuBackend
-from edgeinfer.errors import BackendError, ContextFullError, RequestError
+from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.formats import gguf
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.plan import Plan, trace
@@ -24,6 +24,7 @@ from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import cpu, kernels, layout
 from tests import tiny
 from tests.simd_kernels import harness, twins
+from tests.test_backend import step
 
 ARCHS = list(tiny.ARCH_SHAPE)
 TYPES = [*kernels.QUANTS, *kernels.FLOATS]
@@ -42,13 +43,6 @@ FINE = 5e-4
 # equal: where a number lies so near to the middle of two codes that the last bit of a sum decides, all rounding after
 # it falls anew.
 AS_NEAR = 1.15
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernels_of_all_tests(home):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDGEINFER_HOME", str(home))
-        yield
 
 
 @dataclasses.dataclass
@@ -106,12 +100,6 @@ def run(backend, seq, ids, pieces=None):
         stop = min(start + (pieces[turn % len(pieces)] if pieces else len(ids)), len(ids))
         backend.step([Chunk(seq, ids[start:stop], stop - start)], logits[start:stop])
         start, turn = stop, turn + 1
-    return logits
-
-
-def step(backend, *chunks):
-    logits = np.full((sum(c.outputs for c in chunks), backend.n_vocab), np.nan, np.float32)
-    backend.step(chunks, logits)
     return logits
 
 
@@ -455,44 +443,6 @@ def test_close_ends_the_threads(model):
 
 
 # Errors
-
-
-IMPOSSIBLE = {
-    "no tokens": ([Chunk(0, [], 0)], RequestError, "a step of 0 tokens; must be 1..30"),
-    "beyond the batch": ([Chunk(0, [1] * 31, 0)], RequestError, "a step of 31 tokens"),
-    "beyond the context": ([Chunk(0, [1] * 21, 0)], ContextFullError, "41 tokens do not fit into the context of 40"),
-    "twice a sequence": ([Chunk(0, [1], 0), Chunk(0, [1], 0)], RequestError, "two chunks of one sequence"),
-    "many outputs": ([Chunk(0, [1], 2)], RequestError, "a chunk of 1 tokens with 2 outputs"),
-    "no such token": ([Chunk(0, [1, 300], 1)], RequestError, "token 300 is not in the vocabulary, 0..299"),
-    "negative token": ([Chunk(0, [-1], 1)], RequestError, "token -1 is not in"),
-    "not open": ([Chunk(1, [1], 1)], RequestError, "sequence 1 is not open"),
-    "no such sequence": ([Chunk(7, [1], 1)], RequestError, "sequence 7 is not open"),
-}
-
-
-@pytest.mark.parametrize("chunks, error, text", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_impossible_steps_change_nothing(model, backends, chunks, error, text):
-    backend = backends(model("gemma3"), n_ctx=40, n_batch=30, n_seq=2)
-    seq = backend.open()
-    step(backend, Chunk(seq, IDS[:20], 1))
-    with pytest.raises(error, match=text):
-        step(backend, *chunks)
-    assert backend.length(seq) == 20
-    want = step(backend, Chunk(seq, IDS[20:25], 1))
-    backend.cut(seq, 0)
-    step(backend, Chunk(seq, IDS[:20], 1))
-    assert (step(backend, Chunk(seq, IDS[20:25], 1)) == want).all()
-
-
-def test_sequences_are_few(model, backends):
-    backend = backends(model(), n_seq=2)
-    assert sorted([backend.open(), backend.open()]) == [0, 1]
-    with pytest.raises(BackendError, match="all 2 sequences are in use"):
-        backend.open()
-    backend.close_sequence(0)
-    with pytest.raises(RequestError, match="sequence 0 is not open"):
-        backend.close_sequence(0)
-    assert backend.open() == 0
 
 
 def test_a_sequence_that_does_not_fit_into_memory_is_refused(model, backends, monkeypatch):

@@ -15,9 +15,8 @@ WORDS = ["a", "b c", "c d e f", "", "a b c d e f g h i"] * 9
 
 
 @pytest.fixture(params=["reference", "cpu"])
-def load(request, home, monkeypatch, tmp_path):
+def load(request, tmp_path):
     """load(name of a case or a path, ...) -> an LLM that is closed when the test ends."""
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))
     made = []
 
     def one(model, **options):

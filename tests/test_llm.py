@@ -25,13 +25,6 @@ TEMPLATE = """{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.conte
 PROMPT = [*range(40, 60), 7, 9]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def kernels_of_all_tests(home):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDGEINFER_HOME", str(home))
-        yield
-
-
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
     """Files of random models by architecture; llama has a chat template."""

@@ -15,11 +15,6 @@ from tests import tiny
 IDS = [int(i) for i in np.random.default_rng(0).integers(0, tiny.VOCAB, 40)]
 
 
-@pytest.fixture(autouse=True)
-def kernels_of_all_tests(home, monkeypatch):
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))
-
-
 @pytest.fixture
 def soon(monkeypatch):
     """Has every model a view of its output matrix after 8 steps, 2 of which build it."""

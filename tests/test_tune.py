@@ -13,8 +13,7 @@ from tests import tiny
 
 
 @pytest.fixture
-def plan(home, tmp_path, monkeypatch):
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))  # of kernels
+def plan(tmp_path, monkeypatch):
     monkeypatch.setattr(tune, "_path", lambda: tmp_path / "home" / "threads.json")
     monkeypatch.setattr(machine, "cores", lambda: 4)
     with gguf.open(tiny.write(tmp_path / "m.gguf")) as file:

@@ -5,13 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.cli.conftest import Command
 from tests.models.encoders import CASES, DIM
-
-
-@pytest.fixture
-def edgeinfer(home):
-    return Command({"EDGEINFER_HOME": str(home)})
 
 
 @pytest.fixture

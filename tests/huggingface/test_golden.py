@@ -88,9 +88,8 @@ def test_golden_files_would_show_a_wrong_tensor(tmp_path):
     assert np.abs(logits(tmp_path) - expected).max() > 3 * TOLERANCE * expected.std()
 
 
-def test_the_cpu_backend_runs_a_folder(tmp_path, home, monkeypatch):
+def test_the_cpu_backend_runs_a_folder(tmp_path):
     """Also one whose tensors lie at odd places."""
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))
     config, shapes, expected = golden.load("qwen2")
     golden.write_folder(tmp_path, config, shapes)
     raw = (tmp_path / "model.safetensors").read_bytes()

@@ -28,8 +28,7 @@ def test_every_case_has_its_golden_numbers():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_logits_are_llama_cpps(tmp_path, name, home, monkeypatch):
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))
+def test_logits_are_llama_cpps(tmp_path, name):
     kept = slice(CASES[name].first, CASES[name].first + KEPT)
     with gguf.open(CASES[name].write(tmp_path / "m.gguf")) as file:
         traced = plan.trace(file, COUNT)
@@ -51,8 +50,7 @@ def test_chameleon_draws_no_pictures(tmp_path):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("name", ENCODERS)
-def test_rows_of_encoders_are_llama_cpps(tmp_path, name, backend, home, monkeypatch):
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))
+def test_rows_of_encoders_are_llama_cpps(tmp_path, name, backend):
     path = ENCODERS[name].write(tmp_path / "m.gguf")
     with edgeinfer.LLM(path, backend=backend, kv_type="f32", n_threads=2) as llm:
         found = llm.embed([PROMPT], "mean", normalize=False)

@@ -16,8 +16,7 @@ LIMIT = 6e-6  # of the largest number: as far as float32 sums in another order g
 
 
 @pytest.fixture(params=["reference", "cpu"])
-def load(request, home, monkeypatch):
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))
+def load(request):
     return lambda path, **options: edgeinfer.LLM(path, backend=request.param, kv_type="f32", n_threads=2, **options)
 
 

@@ -58,8 +58,7 @@ def twin(w):
     return np.array(logits)
 
 
-def test_logits_are_the_twin_s(file, home, monkeypatch):
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))
+def test_logits_are_the_twin_s(file):
     wanted = twin(lambda name: file.tensors[f"{name}.weight"].float32())
     traced = plan.trace(file, COUNT)
     oracle.check_pieces(reference := ReferenceBackend(traced, COUNT, COUNT, 1), reference.open(), PROMPT, wanted, 1e-4)

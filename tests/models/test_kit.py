@@ -24,8 +24,7 @@ def test_logits_and_greedy_text_are_llama_cpps(shared, name):
 
 
 @pytest.mark.parametrize("name", cases())
-def test_the_cpu_backend_gives_the_references_logits(shared, name, home, monkeypatch):
-    monkeypatch.setenv("EDGEINFER_HOME", str(home))
+def test_the_cpu_backend_gives_the_references_logits(shared, name):
     oracle.check_cpu(shared, name)
 
 

@@ -16,13 +16,6 @@ NAMES = ["mamba", "mamba2", "rwkv6", "rwkv7", "lfm2", "jamba", "falcon-h1", "qwe
 TIGHT = 1e-4  # sums in another order, layer after layer
 
 
-@pytest.fixture(scope="module", autouse=True)
-def kernels_of_all_tests(home):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDGEINFER_HOME", str(home))
-        yield
-
-
 @pytest.fixture(params=NAMES)
 def path(request, shared):
     return shared / "kit" / "arch" / f"{request.param}.gguf"
