@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from edgeinfer.embedding import Ranked
     from edgeinfer.generate import Chunk, Completion, Timings, Usage
     from edgeinfer.llm import LLM
-    from edgeinfer.sampling import SamplingParams
+    from edgeinfer.sampling_params import SamplingParams
     from edgeinfer.tokenizer import Tokenizer
 
 if not os.path.isdir(os.path.join(__path__[0], "formats")):  # a checkout: the other folders lie beside this one
@@ -37,7 +37,7 @@ _HOMES = {
     "Chunk": "generate",
     "Completion": "generate",
     "Ranked": "embedding",
-    "SamplingParams": "sampling",
+    "SamplingParams": "sampling_params",
     "Timings": "generate",
     "Tokenizer": "tokenizer",
     "Usage": "generate",

@@ -9,7 +9,8 @@ import numpy as np
 from edgeinfer.backend import Top
 from edgeinfer.engine import Engine, Sequence
 from edgeinfer.healing import Respelling
-from edgeinfer.sampling import Sampler, SamplingParams
+from edgeinfer.sampling import Sampler
+from edgeinfer.sampling_params import SamplingParams
 from edgeinfer.tokenizer import Tokenizer
 from edgeinfer.tokenizer.stream import TextStream
 

@@ -22,7 +22,7 @@ from edgeinfer.generate import Chunk, Completion, Request, collect, stream
 from edgeinfer.healing import back_up
 from edgeinfer.models import catalog
 from edgeinfer.plan import Plan, stated_pooling, trace
-from edgeinfer.sampling import SamplingParams, check, stated
+from edgeinfer.sampling_params import SamplingParams, check_bias, stated
 from edgeinfer.tokenizer import Tokenizer
 from edgeinfer.verbs.rows import POOLINGS
 from edgeinfer.weights import Weights, check_weights
@@ -324,7 +324,7 @@ class LLM:
     ) -> dict[str, Any]:
         """The fields of a Request that are the same for texts and chats, checked."""
         settings = checked(max_tokens, stop, seed, ignore_eos, **self.sampling | dict(names))
-        check(settings["params"], self.n_vocab)
+        check_bias(settings["params"], self.n_vocab)
         return settings
 
 

@@ -9,7 +9,8 @@ from edgeinfer.cpu import CpuBackend
 from edgeinfer.formats import gguf
 from edgeinfer.plan import trace
 from edgeinfer.reference import ReferenceBackend
-from edgeinfer.sampling import MOST_TOP, Sampler, SamplingParams
+from edgeinfer.sampling import MOST_TOP, Sampler
+from edgeinfer.sampling_params import SamplingParams
 from tests import tiny
 
 IDS = [int(i) for i in np.random.default_rng(0).integers(0, tiny.VOCAB, 40)]
