@@ -113,6 +113,11 @@ class Keys:
             return default
         return bool(self.file.get(f"{self.arch}.{key}", bool))
 
+    def seeing(self) -> bool:
+        """Whether RoPE has sections for the axes of pictures, as in files of models that also see."""
+        key = "rope.dimension_sections"
+        return self.has(key) and min(self.file.array(f"{self.arch}.{key}", int)[:2].tolist(), default=0) > 0
+
     def _array(self, name: str, layers: int, kind: type, least: float = -math.inf) -> list[Any]:
         values: list[Any] = self.file.array(name, kind).tolist()
         if len(values) != layers:

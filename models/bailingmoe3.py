@@ -11,7 +11,7 @@ from edgeinfer.plan import Builder, Value
 def forward(b: Builder) -> Value:
     c = b.config
     key_dim = b.keys.integer("attention.key_length_mla", c.key_dim)
-    rope, scale = b.model_rope("adjacent"), key_dim**-0.5
+    rope, scale = b.model_rope("halves" if b.keys.seeing() else "adjacent"), key_dim**-0.5
     limits = step35.limit(b, "swiglu_clamp_exp"), step35.limit(b, "swiglu_clamp_shexp")
     x = b.embed()
     for layer in b.layers(b.main_layers):

@@ -1,4 +1,5 @@
-"""GLM-4 0414: norms before and after each branch, partial RoPE, fused gate and up.
+"""GLM-4 0414, the text part of GLM-4.1V and GLM-OCR: norms before and after each branch, partial RoPE, over the two
+halves of a head in those that see, fused gate and up.
 
 Source: https://arxiv.org/abs/2406.12793.
 """
@@ -8,7 +9,7 @@ from edgeinfer.plan import Builder, Value
 
 def forward(b: Builder) -> Value:
     c = b.config
-    rope = b.model_rope("adjacent")
+    rope = b.model_rope("halves" if b.keys.seeing() else "adjacent")
     x = b.embed()
     for layer in b.layers():
         q, k, v = b.qkv(b.norm(x, "attn_norm"))

@@ -56,5 +56,6 @@ CASES: Cases = {
     ),
     "bailing_hybrid": ("BailingHybridForCausalLM", LING),
     "bailing_hybrid-hub": ("BailingHybridForCausalLM", {**LING, "q_lora_rank": None, "kda_lower_bound": -2.0}),
+    "youtu": ("YoutuForCausalLM", {**MLA, "n_routed_experts": None, "pad_token_id": None}),
     "minicpm3": ("MiniCPM3ForCausalLM", {**MLA, "hidden_size": 32}),
 }

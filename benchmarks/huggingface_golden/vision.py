@@ -6,7 +6,7 @@ from benchmarks.huggingface_golden.dense import LLAMA3
 from benchmarks.huggingface_golden.gemma import GEMMA3N, GEMMA4
 from benchmarks.huggingface_golden.latent import GROWING, MLA, STREAMS
 from benchmarks.huggingface_golden.recurrent import DELTA
-from benchmarks.huggingface_golden.settings import BASE, EXPERTS, WINDOW, Cases
+from benchmarks.huggingface_golden.settings import BASE, EXPERTS, ROUTED, WINDOW, Cases
 from edgeinfer.models.chameleon import PICTURES
 from tests.huggingface import golden
 
@@ -47,6 +47,9 @@ POOLED = {
     "layer_types": ["linear_attention", "indexed_attention", "indexed_attention", "linear_attention"],
     **{"index_kpool": 4, "hc_sinkhorn_iters": 4, "indexer_types": ["full", "full", "shared", "full"]},
 }
+GLM4V = {**MROPE, "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.5}
+GLM_BLOCKS = {**VISION, "depth": 1, "out_hidden_size": 32, "num_heads": 2}
+SAM = {**VISION, "output_channels": 16, "image_size": 64, "patch_size": 16, "mlp_dim": 32, "global_attn_indexes": [0]}
 PIXELS = {"base_channels": 32, "channel_multiplier": [1], "num_res_blocks": 1, "resolution": 32, "latent_channels": 8}
 DRAWING = {
     **{"vocab_size": PICTURES.stop + golden.VOCAB, "num_key_value_heads": 4},
@@ -70,7 +73,29 @@ CASES: Cases = {
     ),
     "glm5_next": (
         "Glm5NextForConditionalGeneration",
-        {"text_config": POOLED, "vision_config": {**VISION, "depth": 1, "out_hidden_size": 32, "num_heads": 2}},
+        {"text_config": POOLED, "vision_config": GLM_BLOCKS},
+    ),
+    "deepseek_ocr2": (
+        "DeepseekOcr2ForConditionalGeneration",
+        {
+            "text_config": {**BASE, **ROUTED, "mlp_layer_types": ["dense", "sparse", "sparse"]},
+            "vision_config": {"sam_config": SAM, "encoder_config": {**VISION, "num_key_value_heads": 2}},
+        },
+    ),
+    "glm4v": (
+        "Glm4vForConditionalGeneration",
+        {
+            "text_config": {**BASE, "rope_parameters": {**GLM4V, "mrope_section": [1, 1, 0]}},
+            "vision_config": GLM_BLOCKS,
+        },
+    ),
+    "glm_ocr": (
+        "GlmOcrForConditionalGeneration",
+        {"text_config": {**BASE, "head_dim": 16, "rope_parameters": GLM4V}, "vision_config": GLM_BLOCKS},
+    ),
+    "glm4v_moe": (
+        "Glm4vMoeForConditionalGeneration",
+        {"text_config": {**BASE, **ROUTED, "head_dim": 16, "rope_parameters": GLM4V}, "vision_config": GLM_BLOCKS},
     ),
     "hunyuan_vl": (
         "HunYuanVLForConditionalGeneration",

@@ -30,8 +30,8 @@ _NEWER = {
 }  # as BERT's first folders have
 _OLDER = re.compile(rf"\b(?:{'|'.join(map(re.escape, _NEWER))})$")
 _OTHERS = re.compile(
-    r"(?:model\.)?(?:visual|vit\w*|mlp_AR|vision\w*|audio\w*|multi_modal\w*|patch_merge\w*|vqmodel|embed_vision|embed_audio)"
-    r"\..*"
+    r"(?:model\.)?(?:visual|vit\w*|mlp_AR|vision\w*|audio\w*|multi_modal\w*|patch_merge\w*|vqmodel|embed_vision|embed_audio"
+    r"|sam_model|qwen2_model|projector)\..*|model\.view_seperator"
 )
 _SEEING = ("text_config", "vision_config", "vq_config")
 

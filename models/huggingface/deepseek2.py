@@ -1,4 +1,4 @@
-"""DeepSeek V2 and V3, GLM 4.7 Flash: latent attention; GGUF has K's and V's matrices apart, K's transposed."""
+"""DeepSeek V2 and V3, GLM 4.7 Flash, Youtu: latent attention; GGUF has K's and V's matrices apart, K's transposed."""
 
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.formats.cursor import shown
@@ -6,7 +6,7 @@ from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
 
 ARCH = "deepseek2"
-CLASSES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM")
+CLASSES = ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM", "YoutuForCausalLM")
 LATENT = {
     "attn_q": "q_proj",
     "attn_q_a": "q_a_proj",
@@ -23,8 +23,10 @@ def write(w: Writer) -> None:
     numbers(w)
     growth(w)
     usual.head(w)
-    router(w)
-    count = usual.expert_keys(w)
+    count = 0
+    if w.config.has("n_routed_experts"):
+        router(w)
+        count = usual.expert_keys(w)
     for _ in w.layers(usual.layers(w)):
         w.copy(usual.NORMS)
         latent(w)

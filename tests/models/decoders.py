@@ -340,6 +340,18 @@ CASES = {
         },
         ENDS | mixed(NORMS) | each(lambda layer: LOW_RANK | GATE if layer == 2 else WHOLE_KDA),
     ),  # fmt: skip
+    "bailingmoe3-sees": Case(
+        "bailingmoe3",
+        {
+            **SPARSE_MLA,
+            "rope.dimension_sections": [2, 1, 1, 0],
+            "ssm.conv_kernel": 4,
+            "kda.head_dim": SIZE,
+            "kda.gate_lower_bound": -5.0,
+            "attention.head_count_kv": [0, 0, 1, 0],
+        },
+        ENDS | mixed(NORMS) | each(lambda layer: LOW_RANK | GATE if layer == 2 else WHOLE_KDA),
+    ),
     "cogvlm": Case("cogvlm", FULL, ENDS | layers(LAYERS, NORMS, FULL_FUSED, MLP, VISUAL)),
     "chameleon": Case("chameleon", FULL, DRAWING, first=PICTURES_END),
     "chameleon-34b": Case("chameleon", {**FULL, "swin_norm": True}, DRAWING, first=PICTURES_END),
@@ -375,6 +387,11 @@ CASES = {
             "adapters.token_ids_substitute": [30, 31, 32],
         },
         ENDS | layers(LAYERS, NORMS, FUSED, MLP, LORA),
+    ),
+    "glm4-sees": Case(
+        "glm4",
+        {"rope.dimension_count": 8, "rope.dimension_sections": [2, 1, 1, 0]},
+        ENDS | layers(LAYERS, NORMS, GLIMMER_NORMS, ATTENTION, UP_TWICE),
     ),
     "glm5-next": Case(
         "glm5-next",

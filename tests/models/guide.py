@@ -39,6 +39,14 @@ llama.cpp, which read small random models (`tests/models/decoders.py`).
 An architecture is added by one file; but for its tests and this table nothing else changed when those five were
 (`git log --stat -- models/mellum.py`). Nothing in the runtime knows an architecture by name, which a test holds too.
 
+Of the names that llama.cpp has, two language models are missing. `deepseek4` attends, beside a window of positions,
+to what pools of 4 and of 128 positions were compressed to, the former overlapping and picked by an indexer, so a
+layer needs keys and values of two kinds; its first layers choose experts by token id, and its router goes by the root
+of a softplus. `qwen4exp` has, over Qwen3.5's layers, residual streams mixed at a low rank, attention to blocks by
+compressed keys, and embeddings of n-grams by hash. `gptj` is a name without a graph there. The rest is not text that
+goes on token by token: T5 with its decoder, `clip`, what drafts for other models, diffusion (`dream`, `llada`,
+`llada-moe`, `rnd1`), and speech.
+
 llama.cpp looks the tanh form of GELU up in a table of float16; here it is exact, as the models' authors have it. That
 table is all that lies between the two in the 20 conformance models that have this GELU: the largest difference of a
 logit is 1.9e-3 to 9.8e-2 as it is and 2e-6 to 7.5e-3 once the reference rounds as the table does (gemma 4.4e-3 and
