@@ -12,7 +12,7 @@ from edgeinfer.models import catalog
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder or a model's name.")],
+    model: Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder or a pulled model's name.")],
     text: Annotated[str | None, typer.Argument(help="The text; standard input if left out.")] = None,
     special: Annotated[bool, typer.Option(help="Read control tokens such as <|im_end|> as such.")] = False,
     add_special: Annotated[bool, typer.Option(help="Add the tokens a model wants at begin and end.")] = True,

@@ -8,7 +8,9 @@ from edgeinfer.models import catalog
 
 
 def command(
-    model: Annotated[str | None, typer.Argument(help="A GGUF file or a pulled model's name.")] = None,
+    model: Annotated[
+        str | None, typer.Argument(help="A GGUF file, a Hugging Face folder or a pulled model's name.")
+    ] = None,
 ) -> None:
     """Measure with how many threads this model decodes and reads prompts fastest, and use these from now on.
 
