@@ -56,7 +56,7 @@ def command(
     from edgeinfer.benchmark import Bench
     from edgeinfer.cli import bench_plot, bench_report, bench_run
     from edgeinfer.cli.bench_versus import Peer
-    from edgeinfer.llm import check_options
+    from edgeinfer.options import check_options
 
     counts = _numbers(threads) or [machine.cores()]
     for count in counts:

@@ -62,7 +62,8 @@ def command(
     options["weights"] = weights
     replaced = parsed(override)
 
-    from edgeinfer.llm import LLM, check_options, checked
+    from edgeinfer.llm import LLM
+    from edgeinfer.options import check_options, checked
 
     check_options(**options)
     checked(**settings)
