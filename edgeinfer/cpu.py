@@ -8,22 +8,21 @@ from functools import partial
 import numpy as np
 
 from edgeinfer import machine, memory, screen, selection
-from edgeinfer.backend import Chunk, Top, check_step, full_step_top, segments, top
+from edgeinfer.backend import Chunk, Top, check_step, full_step_top, top
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.kvcache import KVCache, Layer
 from edgeinfer.lower import Lowering, resolve
 from edgeinfer.lowering.nodes import Boards, Buffer
 from edgeinfer.models import catalog
 from edgeinfer.plan import Plan
-from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import cpu, guard, layout, pack, record
 from edgeinfer.simd_kernels.numbers import Numbers
 from edgeinfer.simd_kernels.workers import Program, Workers
 from edgeinfer.spans import Span, Trace
 from edgeinfer.state import States
+from edgeinfer.step import RopeTable, Step
 
 HUGE = 8 << 20  # bytes of activations worth huge pages, the first of which a single token would take whole
-STEP_FIELDS = {name: place for place, name in enumerate(record.STEP.names)}
 
 
 class CpuBackend:
@@ -259,72 +258,3 @@ class CpuBackend:
         with Trace(self._workers, self._lowered.nodes) as trace:
             self.step(chunks, logits)
         return trace.spans()
-
-
-class Step:
-    """The record of a step and the numbers it points to."""
-
-    def __init__(self, n_batch: int, n_seq: int, windows: list[int], plan: Plan) -> None:
-        self._record = Numbers(record.OP_FIELDS)
-        self._rows = {name: Numbers(n_batch) for name in ("ids", "instead", "positions", "segments", "picked")}
-        self._instead = {id: other for op in plan.ops for id, other in op.attrs.get("instead", ())}
-        self._segmented = [op.attrs for op in plan.ops if op.kind == "segments"]
-        self._spans, self._states = Numbers(2 * n_seq), Numbers(2 * n_seq)
-        self._tables = {window: Numbers(n_batch) for window in windows}
-        self.set(spans=self._spans.address, states=self._states.address)
-        self.set(**{name: rows.address for name, rows in self._rows.items() if name in record.STEP.names})
-        self.address = self._record.address
-
-    def set(self, **numbers: int) -> None:
-        for name, number in numbers.items():
-            self._record.values[STEP_FIELDS[name]] = number
-
-    def places(self) -> dict[str, int]:
-        """Addresses of what is told of each row, by name: its id, its position, its block tables."""
-        numbers = {name: rows.address for name, rows in self._rows.items()}
-        return numbers | {f"tables{window}": rows.address for window, rows in self._tables.items()}
-
-    def counts(self) -> dict[str, int]:
-        """Addresses of the counts of rows."""
-        return {name: self._record.address + 8 * STEP_FIELDS[name] for name in ("tokens", "outputs")}
-
-    def fill(self, chunks: Sequence[Chunk], lengths: Sequence[int], cache: KVCache, states: States) -> None:
-        row = outputs = 0
-        for number, (chunk, length) in enumerate(zip(chunks, lengths, strict=True)):
-            count = len(chunk.ids)
-            stop = row + count
-            self._rows["ids"].put(row, chunk.ids)
-            if self._instead:
-                self._rows["instead"].put(row, [self._instead.get(id, id) for id in chunk.ids])
-            self._rows["positions"].put(row, range(length, length + count))
-            for attrs in self._segmented:
-                self._rows["segments"].put(row, segments(chunk.ids, attrs["separator"], attrs["count"]).tolist())
-            self._rows["picked"].put(outputs, range(stop - chunk.outputs, stop))
-            self._spans.put(2 * number, (row, count))
-            self._states.put(2 * number, states.begin(chunk.seq, count))
-            for window, rows in self._tables.items():
-                rows.put(row, (cache.groups[window].table(chunk.seq),) * count)
-            row, outputs = stop, outputs + chunk.outputs
-        self.set(tokens=row, outputs=outputs, span_count=len(chunks))
-
-
-class RopeTable:
-    """Cosines and sines by position, f32[n_ctx][2][pairs], filled in as far as sequences have come."""
-
-    def __init__(self, rope: Rope, n_ctx: int) -> None:
-        self._rope = rope
-        self._frequencies = np.array(rope.frequencies)
-        size = 8 * len(rope.frequencies)
-        self._memory = layout.aligned(max(size * n_ctx, 64))
-        self._table = self._memory[: size * n_ctx].view(np.float32).reshape(n_ctx, 2, -1)
-        self._filled = 0
-        self.address = self._memory.ctypes.data
-
-    def reach(self, positions: int) -> None:
-        """Have the positions below this one."""
-        if positions > self._filled:
-            stop = min(layout.up(positions, 512), len(self._table))
-            angles = np.arange(self._filled, stop)[:, None] * self._frequencies
-            self._table[self._filled : stop, 0] = np.cos(angles) * self._rope.scale
-            self._table[self._filled : stop, 1] = np.sin(angles) * self._rope.scale
-            self._filled = stop

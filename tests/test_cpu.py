@@ -1,6 +1,5 @@
 """The cpu backend against the reference: architectures, tensor types and KV types, however a text is cut into steps."""
 
-import ctypes
 import dataclasses
 import functools
 import os
@@ -11,7 +10,6 @@ import threading
 import numpy as np
 import pytest
 
-from edgeinfer import cpu as cpu_backend
 from edgeinfer import machine, reference
 from edgeinfer.backend import Chunk
 from edgeinfer.cpu import CpuBackend
@@ -20,7 +18,6 @@ from edgeinfer.formats import gguf
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.plan import Plan, trace
 from edgeinfer.reference import ReferenceBackend
-from edgeinfer.rope import Rope
 from edgeinfer.simd_kernels import cpu, kernels, layout
 from tests import tiny
 from tests.simd_kernels import harness, twins
@@ -476,13 +473,3 @@ def test_weights_that_are_not_finite_give_such_logits(tmp_path, backends):
 
 def test_batch_is_bounded_by_the_context(model, backends):
     assert backends(model(), n_ctx=20, n_batch=512).n_batch == 20
-
-
-def test_rope_tables_reach_as_far_as_asked():
-    rope = Rope((1.0, 0.01), 0.5, "halves")
-    table = cpu_backend.RopeTable(rope, 700)
-    for reach in (1, 512, 513, 700):
-        table.reach(reach)
-        angles = np.arange(reach)[:, None] * np.array([1.0, 0.01])
-        got = np.frombuffer((ctypes.c_float * (4 * reach)).from_address(table.address), np.float32).reshape(reach, 2, 2)
-        assert np.abs(got - np.stack([np.cos(angles), np.sin(angles)], axis=1) * 0.5).max() < 1e-7
