@@ -24,6 +24,7 @@ from transformers.models.hy_v4_vl import modeling_hy_v4_vl
 
 from benchmarks.huggingface_golden import dense, encoders, experts, gemma, latent, recurrent, vision
 from benchmarks.huggingface_golden.settings import BASE, LEFT_OUT, Cases
+from benchmarks.huggingface_golden.twins import TWINS
 from tests.huggingface import golden
 
 GENERATING: Cases = {
@@ -37,6 +38,11 @@ GENERATING: Cases = {
 STATED = {  # the class that such folders state
     "exaone": "ExaoneForCausalLM",
     "internlm3": "InternLM3ForCausalLM",
+    "xverse": "XverseForCausalLM",
+    "orion": "OrionForCausalLM",
+    "minicpm": "MiniCPMForCausalLM",
+    "internlm2": "InternLM2ForCausalLM",
+    "deepseek": "DeepseekForCausalLM",
     "mpt-hub": "MPTForCausalLM",
     "sarvam_moe": "SarvamMoEForCausalLM",
     "bailing_hybrid-hub": "BailingMoeV3ForCausalLM",
@@ -50,7 +56,8 @@ PUBLISHED = (  # names of Hunyuan 4's tensors, of which transformers stores othe
     (r"^model\.(?:hc_pre\.hc_head|hc_head\.hc_pre)\.", "model.hc_head."),
     (r"\.(mlp|shared_experts)\.linear_gate\.", r".\1.gate_proj."),
 )
-ALONE = ("step3p5",)  # the text part of a model, whose folders state it alone
+TEXT = re.compile(r"(?:model\.(?:layers|embed_tokens|norm)|lm_head)\.")
+ALONE = ("step3p5", "deepseek")  # the text part of a model, whose folders state it alone
 
 
 def sample_deviation(x: torch.Tensor, dim: int, keepdim: bool, unbiased: bool) -> torch.Tensor:
@@ -79,8 +86,8 @@ def make(name: str) -> None:
         with safe_open(path, "np") as file:
             names = [key for key in file.keys() if not key.endswith(COMPUTED)]  # noqa: SIM118
             shapes = {key: tuple(file.get_slice(key).get_shape()) for key in names}
-        tensors, kept = {}, {}
-        for key, shape in shapes.items():
+        tensors, kept = TWINS[name](shapes) if name in TWINS else ({}, {})
+        for key, shape in shapes.items() if name not in TWINS else ():
             if name.endswith("mxfp4") and key.endswith(("gate_up_proj", "down_proj")):
                 count, cols, rows = shape  # transposed; the blocks are not
                 parts = {f"{key}_blocks": (count, rows, cols // 32, 16), f"{key}_scales": (count, rows, cols // 32)}
@@ -108,7 +115,7 @@ def make(name: str) -> None:
     saved = {"text_config": saved} if name in PARTS else saved["text_config"] if name in ALONE else saved
     saved["architectures"] = [STATED.get(name, wanted)]
     if name in ALONE:
-        shapes = {key: shape for key, shape in shapes.items() if not key.startswith("vi")}
+        shapes = {key: shape for key, shape in shapes.items() if TEXT.match(key)}
     if name.endswith("mxfp4"):
         saved["quantization_config"] = {"quant_method": "mxfp4"}
     keep(name, saved, shapes, logits=logits)

@@ -18,6 +18,7 @@ LONG = {
     "long_factor": [2.0, 3.0, 4.0, 5.0],
     "rope_theta": 10000.0,
 }
+WHOLE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
 GPT2 = {**OWN, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64}
 
 CASES: Cases = {
@@ -35,6 +36,20 @@ CASES: Cases = {
         },
     ),
     "llama-yarn": ("LlamaForCausalLM", {"rope_parameters": YARN, "head_dim": 12}),
+    "xverse": ("LlamaForCausalLM", {"num_key_value_heads": 4}),
+    "internlm2": ("LlamaForCausalLM", {}),
+    "orion": (
+        "StableLmForCausalLM",
+        {"rope_parameters": WHOLE, "layer_norm_eps": 1e-4, "rms_norm_eps": 1e-4},
+    ),
+    "minicpm": (
+        "GraniteForCausalLM",
+        {
+            **{"scale_emb": 3.0, "scale_depth": 1.4, "dim_model_base": 16},
+            **{"embedding_multiplier": 3.0, "residual_multiplier": 1.4 / 2**0.5, "logits_scaling": 2.0},
+            "attention_multiplier": 8**-0.5,
+        },
+    ),
     "mistral": ("MistralForCausalLM", {"head_dim": 16}),
     "arcee": ("ArceeForCausalLM", {}),
     "qwen2": ("Qwen2ForCausalLM", {}),

@@ -50,6 +50,10 @@ POOLED = {
 GLM4V = {**MROPE, "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.5}
 GLM_BLOCKS = {**VISION, "depth": 1, "out_hidden_size": 32, "num_heads": 2}
 SAM = {**VISION, "output_channels": 16, "image_size": 64, "patch_size": 16, "mlp_dim": 32, "global_attn_indexes": [0]}
+READING: dict[str, object] = {
+    "text_config": {**BASE, **ROUTED, "mlp_layer_types": ["dense", "sparse", "sparse"]},
+    "vision_config": {"sam_config": SAM, "encoder_config": {**VISION, "num_key_value_heads": 2}},
+}
 PIXELS = {"base_channels": 32, "channel_multiplier": [1], "num_res_blocks": 1, "resolution": 32, "latent_channels": 8}
 DRAWING = {
     **{"vocab_size": PICTURES.stop + golden.VOCAB, "num_key_value_heads": 4},
@@ -75,13 +79,8 @@ CASES: Cases = {
         "Glm5NextForConditionalGeneration",
         {"text_config": POOLED, "vision_config": GLM_BLOCKS},
     ),
-    "deepseek_ocr2": (
-        "DeepseekOcr2ForConditionalGeneration",
-        {
-            "text_config": {**BASE, **ROUTED, "mlp_layer_types": ["dense", "sparse", "sparse"]},
-            "vision_config": {"sam_config": SAM, "encoder_config": {**VISION, "num_key_value_heads": 2}},
-        },
-    ),
+    "deepseek": ("DeepseekOcr2ForConditionalGeneration", READING),
+    "deepseek_ocr2": ("DeepseekOcr2ForConditionalGeneration", READING),
     "glm4v": (
         "Glm4vForConditionalGeneration",
         {

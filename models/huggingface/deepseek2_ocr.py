@@ -8,10 +8,17 @@ CLASSES = ("DeepseekOcr2ForConditionalGeneration",)
 
 
 def write(w: Writer) -> None:
+    decode(w)
+
+
+def decode(w: Writer, turned: bool = False) -> None:
+    """`turned`: as of `usual.decoder`."""
     usual.expect_activation(w, "silu")
     usual.begin(w)
     w.key("leading_dense_block_count", usual.dense_layers(w))
     count = usual.expert_keys(w)
     for _ in w.layers(usual.layers(w)):
+        if turned:
+            usual.turn(w)
         w.copy({**usual.NORMS, **usual.ATTENTION})
         usual.sparse(w, count)
