@@ -26,7 +26,7 @@ _PRECISE = re.compile(  # small matrices on which much depends: float32 in any f
     r"|ssm_(?:conv1d(?:_[qkv])?\.weight|a|d)|altup_(?:\w+_coef|router)\.weight"
 )
 _IDLE = re.compile(
-    r".*(?:rotary_emb\.inv_freq|attn\.(?:masked_)?bias|attention\.(?:masked_)?bias|position_ids)|(?:model\.)?mtp\..*"
+    r".*(?:rotary_emb\.inv_freq|attn\.(?:masked_)?bias|attention\.(?:masked_)?bias|position_ids)|(?:model\.)?mtp(?:_layers)?\..*"
 )
 _LARGEST, _MOST = float(np.finfo(np.float32).max), 2**63 - 1  # of floating-point numbers and integers
 _LISTED = 3  # tensors named in an error

@@ -205,3 +205,28 @@ def test_ling_s_own_folders_may_limit_activations(tmp_path):
         with files.open(folder) as file:
             assert list(file.metadata["bailingmoe3.swiglu_clamp_exp"]) == [0, *[np.float32(limit)] * 3]
             assert "bailingmoe3.swiglu_clamp_shexp" not in file.metadata
+
+
+def test_hunyuan_4_s_own_folders_have_layers_that_predict_further_tokens_apart(tmp_path):
+    config, shapes, expected = golden.load("hy_v4")
+    del config["mlp_layer_types"], config["layer_types"]
+    config |= {"num_key_value_heads": 2, "first_k_dense_replace": 1, "num_nextn_predict_layers": 1}
+    golden.write_folder(tmp_path, config, {**shapes, "model.mtp_layers.0.eh_proj.weight": (32, 64)})
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
+
+
+def test_glm_5_3_s_own_folders_have_a_part_for_linear_attention(tmp_path):
+    config, shapes, expected = golden.load("glm5_next")
+    text = config["text_config"]
+    text["linear_attn_config"] = {
+        "head_dim": text.pop("linear_head_dim"),
+        "num_heads": text.pop("linear_num_heads"),
+        "short_conv_kernel_size": text.pop("linear_conv_kernel_dim"),
+        "gate_lower_bound": text.pop("linear_lower_bound"),
+    }
+    del text["mlp_layer_types"], text["layer_types"]
+    text |= {"first_k_dense_replace": 1, "num_nextn_predict_layers": 1}
+    golden.write_folder(tmp_path, config, {**shapes, "model.language_model.layers.4.eh_proj.weight": (32, 64)})
+    with edgeinfer.LLM(tmp_path, n_ctx=32, backend="reference") as llm:
+        assert np.abs(llm.logits(golden.IDS) - expected).max() < 1e-3 * expected.std()
