@@ -45,6 +45,8 @@ STATED = {  # the class that such folders state
     "deepseek": "DeepseekForCausalLM",
     "mpt-hub": "MPTForCausalLM",
     "sarvam_moe": "SarvamMoEForCausalLM",
+    "bailing_moe_v2": "BailingMoeV2ForCausalLM",
+    "bailing_moe": "BailingMoeForCausalLM",
     "bailing_hybrid-hub": "BailingMoeV3ForCausalLM",
     "gemma3n-text-part": "Gemma3nForConditionalGeneration",
     "step3p5": "Step3p5ForCausalLM",
@@ -56,8 +58,8 @@ PUBLISHED = (  # names of Hunyuan 4's tensors, of which transformers stores othe
     (r"^model\.(?:hc_pre\.hc_head|hc_head\.hc_pre)\.", "model.hc_head."),
     (r"\.(mlp|shared_experts)\.linear_gate\.", r".\1.gate_proj."),
 )
-TEXT = re.compile(r"(?:model\.(?:layers|embed_tokens|norm)|lm_head)\.")
-ALONE = ("step3p5", "deepseek")  # the text part of a model, whose folders state it alone
+TEXT = re.compile(r"(?:model\.(?:layers|(?:embed_tokens|word_embeddings|norm)\.)|lm_head\.)")
+ALONE = ("step3p5", "deepseek", "bailing_moe")  # the text part of a model, whose folders state it alone
 
 
 def sample_deviation(x: torch.Tensor, dim: int, keepdim: bool, unbiased: bool) -> torch.Tensor:

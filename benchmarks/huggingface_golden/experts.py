@@ -91,6 +91,13 @@ CASES: Cases = {
         },
     ),  # fmt: skip
     "sarvam_moe": ("sarvam_moe", {**ROUTED, "head_dim": 16}),
+    "bailing_moe_v2": (
+        "sarvam_moe",
+        {
+            **{**ROUTED, "head_dim": 16, "n_group": 2, "topk_group": 1},
+            "rope_parameters": {"rope_type": "default", "rope_theta": 6e5, "partial_rotary_factor": 0.5},
+        },
+    ),
     "solar_open": ("SolarOpenForCausalLM", {**ROUTED, "head_dim": 16}),
     "glm4_moe": ("Glm4MoeForCausalLM", {**ROUTED, "use_qk_norm": True, "attention_bias": True}),
     "granitemoe": ("GraniteMoeForCausalLM", {**SCALES, **FEW}),

@@ -45,4 +45,22 @@ def internlm2(shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, np.ndarr
     return tensors, kept
 
 
-TWINS: dict[str, Twin] = {"internlm2": internlm2}
+def bailing_moe(shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, np.ndarray], Shapes]:
+    """DeepSeek-OCR 2's tensors, with Q's, K's and V's rows in one matrix."""
+    tensors, kept = {}, Shapes()
+    for key, shape in shapes.items():
+        if key.endswith("self_attn.q_proj.weight") and key.startswith("model.layers"):
+            source, names = key.replace("self_attn.q_proj", "attention.query_key_value"), "qkv"
+            parts = {name: key.replace("q_proj", f"{name}_proj") for name in names}
+            ends = np.cumsum([shapes[part][0] for part in parts.values()])
+            kept[source] = (int(ends[-1]), shape[1])
+            pieces = np.split(golden.weights(source, kept[source]), ends[:-1])
+            tensors |= dict(zip(parts.values(), map(np.ascontiguousarray, pieces), strict=True))
+        elif key not in tensors:
+            source = key.replace("self_attn.o_proj", "attention.dense").replace("embed_tokens", "word_embeddings")
+            if not (key.startswith("model.layers") and key.endswith(("k_proj.weight", "v_proj.weight"))):
+                tensors[key], kept[source] = golden.weights(source, shape), shape
+    return tensors, kept
+
+
+TWINS: dict[str, Twin] = {"internlm2": internlm2, "bailing_moe": bailing_moe}

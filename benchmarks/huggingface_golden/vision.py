@@ -80,6 +80,7 @@ CASES: Cases = {
         {"text_config": POOLED, "vision_config": GLM_BLOCKS},
     ),
     "deepseek": ("DeepseekOcr2ForConditionalGeneration", READING),
+    "bailing_moe": ("DeepseekOcr2ForConditionalGeneration", READING),
     "deepseek_ocr2": ("DeepseekOcr2ForConditionalGeneration", READING),
     "glm4v": (
         "Glm4vForConditionalGeneration",

@@ -62,10 +62,10 @@ FOLDERS = """
 
 Classes, as config.json names them in `architectures`, whose folders run as they are and convert: each is held against
 transformers on a small random model, but Jina v2's and Nomic v2's experts, of which transformers has none, against a
-statement of their maths in torch. InternLM 2, MiniCPM, Orion, XVERSE and DeepSeek MoE have no class there but one
-whose maths are theirs under other names, and are held against that: Llama, Granite, StableLM, Llama, DeepSeek-OCR 2.
-Weights are taken as they are, so no quantised ones but GPT-OSS's MXFP4 and BitNet's packed ternary ones, which
-llama.cpp runs with another activation.
+statement of their maths in torch. Of some it has not the class but one whose maths are theirs under other names: Llama
+for InternLM 2 and XVERSE, Granite for MiniCPM, StableLM for Orion, DeepSeek-OCR 2 for DeepSeek MoE and Ling 1, Sarvam
+for Ling 2. Weights are taken as they are, so no quantised ones but GPT-OSS's MXFP4 and BitNet's packed ternary ones,
+which llama.cpp runs with another activation.
 
 Two pairs of sources differ in what RoPE turns. In dots.note's indexer transformers turns adjacent dimensions and
 llama.cpp, for the same weights, those of two halves: a folder gives what transformers gives, as its rows are reordered.
