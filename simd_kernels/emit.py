@@ -186,16 +186,22 @@ class Emitter(Instructions):
         """total i16[2n] + the sums of 2 products each of what `multiply` takes, where 16 bits are enough."""
         return self.pinned(total + self.intrinsic("llvm.x86.avx2.pmadd.ub.sw", total.kind, x, w))
 
-    def add_pairs(self, total: Value, pairs: Value) -> Value:
-        """total i32[n] + the sums of 2 neighbours each of i16[2n]."""
-        return self.pinned(self._pairs_avx2(total, pairs, self.const(pairs.kind, 1)))
+    def takes_steps(self) -> bool:
+        """Whether sums are multiplied on their way from 16 bits to 32: by `steps`, which otherwise are 1."""
+        return self.tier.name == "avx2"
 
-    def multiply(self, total: Value, x: Sequence[Value], w: Sequence[Value]) -> Value:
+    def add_pairs(self, total: Value, pairs: Value, steps: Value | None = None) -> Value:
+        """total i32[n] + the sums of 2 neighbours each of i16[2n], times steps i16[2n]."""
+        return self.pinned(self._pairs_avx2(total, pairs, steps or self.const(pairs.kind, 1)))
+
+    def multiply(self, total: Value, x: Sequence[Value], w: Sequence[Value], steps: Value | None = None) -> Value:
         """total i32[n] + the sums of 4 products each of activations, raised i8[4n], and weights i8[4n], of several such
-        vectors where `in_16_bits` says so; where it says 0, of 2 products each of i16[2n]."""
+        vectors where `in_16_bits` says so; where it says 0, of 2 products each of i16[2n].
+
+        Sums are multiplied by steps i16[2n], for tiers that take these."""
         n = total.lanes
         if self.tier.name == "avx2" and w[0].lanes > 2 * n:
-            return self.pinned(self._dots_avx2(total, x, w))
+            return self.add_pairs(total, self._sums_avx2(x, w), steps)
         (one,), (weights,) = x, w
         if self.tier.name == "avx2":
             return self.pinned(self._pairs_avx2(total, one, weights))
@@ -321,11 +327,16 @@ class Emitter(Instructions):
             parts = [[[self.part(v, i * 2 * n, 2 * n) for v in vectors] for vectors in (codes, x)] for i in range(2)]
             totals = (self.part(total, i * n // 2, n // 2) for i in range(2))
             return self.join(*(self._dots_avx2(half, *part) for half, part in zip(totals, parts, strict=True)))
-        pairs = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw"}[n]
-        short = self.const(vec(I16, 2 * n))
+        short = self._sums_avx2(codes, x)
+        return self._pairs_avx2(total, short, self.const(short.kind, 1))
+
+    def _sums_avx2(self, codes: Sequence[Value], x: Sequence[Value]) -> Value:
+        """The sums of 2 products each, those of all codes added: i16."""
+        short = self.const(vec(I16, codes[0].lanes // 2))
+        pairs = {8: "ssse3.pmadd.ub.sw.128", 16: "avx2.pmadd.ub.sw"}[short.lanes]
         for some, part in zip(codes, x, strict=True):
             short = short + self.intrinsic(f"llvm.x86.{pairs}", short.kind, some, part)
-        return self._pairs_avx2(total, short, self.const(short.kind, 1))
+        return short
 
     def _pairs_avx2(self, total: Value, x: Value, y: Value) -> Value:
         """total i32[n] + the sums of 2 products each of i16[2n]."""

@@ -23,16 +23,13 @@ from edgeinfer.simd_kernels import (
     select,
     tile,
 )
-from edgeinfer.simd_kernels.layout import ATTENTION_EXTRAS, KV_BYTES, MINIMUMS, attend_name, codes_to, group
+from edgeinfer.simd_kernels.layout import ATTENTION_EXTRAS, KV_BYTES, attend_name
 from edgeinfer.simd_kernels.quants import floats, grids, k_quants, legacy, levels, low_bits
 
 Body = Callable[..., None]
 QUANTS = {q.name: q for q in (*legacy.TYPES, *k_quants.TYPES, *low_bits.TYPES, *levels.TYPES, *grids.TYPES)}
 FLOATS = {f.name: f for f in floats.TYPES}
-TILES = {
-    tile.Tile(32 if name in MINIMUMS else group(name), codes_to(name), group(name) if name in MINIMUMS else 0)
-    for name in QUANTS
-}
+TILES = {tile.tile_of(name) for name in QUANTS}
 
 
 def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -28,10 +28,12 @@ MINIMUMS = (
     "Q5_K",
     "IQ1_S",
 )  # types with minimums; others have an offset for all weights
+# Types of 16 whose scales are whole numbers times one of the block; "folded": codes times these fit a byte.
+WHOLE_SCALES = {"whole": ("Q6_K", "IQ1_M", "IQ2_XS", "IQ2_S"), "folded": ("Q2_K", "Q3_K")}
 # Types by how large their codes can be, less the offset, as register tiles tell them apart; all others up to 64.
 CODES_TO = {
     16: (
-        *("Q1_0", "Q2_0", "Q3_K", "Q4_0", "Q4_1", "Q4_K", "Q5_0", "IQ1_S", "IQ1_M", "IQ3_S"),
+        *("Q1_0", "Q2_0", "Q2_K", "Q3_K", "Q4_0", "Q4_1", "Q4_K", "Q5_0", "IQ1_S", "IQ1_M", "IQ3_S"),
         *("TQ1_0", "TQ2_0", "MXFP4", "NVFP4"),
     ),
     32: ("Q5_1", "Q5_K", "Q6_K"),
@@ -72,9 +74,8 @@ def tile_name(type_name: str) -> str:
     """The register tile for weights of this type."""
     if type_name in FLOATS:
         return "tile.float"
-    if type_name in MINIMUMS:
-        return f"tile.32.minimums.{group(type_name)}.to.{codes_to(type_name)}"
-    return f"tile.{group(type_name)}.to.{codes_to(type_name)}"
+    words = [word for word, types in {"minimums": MINIMUMS, **WHOLE_SCALES}.items() if type_name in types]
+    return ".".join(["tile", str(group(type_name)), *words, "to", str(codes_to(type_name))])
 
 
 # Scratch of a worker: unpacked rows and the panel of the matrix multiply, then its sums; an attention tile's state;

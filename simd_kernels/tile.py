@@ -1,9 +1,9 @@
 """The inner parts of the matrix multiply: panels of weights, which quants/panels.py makes, and tiles of tokens.
 
-A panel holds `tile_rows` rows of weights with rows as lanes: codes i8[cols / 4][rows][4]; scales, minimums f32 and
-starts i32 [groups][rows].  A tile makes `tile_tokens` x `tile_rows` sums, broadcasts 4 activations of a token at a
-time, and needs no shuffles. The scheme is that of BLIS (https://doi.org/10.1145/2764454), with the panel unpacked on
-its way into L1.
+A panel holds `tile_rows` rows of weights with rows as lanes: codes i8[cols / 4][rows][4]; scales, minimums f32, starts
+i32 and steps i16 twice [groups][rows].  A tile makes `tile_tokens` x `tile_rows` sums, broadcasts 4 activations of a
+token at a time, and needs no shuffles. The scheme is that of BLIS (https://doi.org/10.1145/2764454), with the panel
+unpacked on its way into L1.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,12 @@ from llvmlite import ir
 
 from edgeinfer.simd_kernels.cpu import Tier
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.instructions import ROUND
-from edgeinfer.simd_kernels.layout import DEPTH
+from edgeinfer.simd_kernels.instructions import ROUND, ROUND_BITS
+from edgeinfer.simd_kernels.layout import DEPTH, MINIMUMS, WHOLE_SCALES, codes_to, group
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, I64, Value, vec
 
 EVERY = 128  # columns that a tile passes before it asks for more weights
+STEPPED_NEAR = 16  # size of codes whose sums times steps are below 2**22
 MANY_TOGETHER = 4  # words whose products are summed in 16 bits before those of all tokens become wide
 
 
@@ -53,13 +54,13 @@ def turn(e: Emitter, square: list[Value]) -> list[Value]:
 
 def panel_size(tier: Tier) -> int:
     """Bytes from a panel to the next one."""
-    return tier.tile_rows * (DEPTH + DEPTH // 4 * 3)  # 4 bytes for 16 weights
+    return tier.tile_rows * (DEPTH + DEPTH // 4 * 4)  # 4 bytes for 16 weights
 
 
 def panel_parts(e: Emitter, panel: Value) -> SimpleNamespace:
     """Where the parts of a panel at this address are."""
-    scales, minimums, starts = (panel + e.tier.tile_rows * (DEPTH + DEPTH // 4 * i) for i in range(3))
-    return SimpleNamespace(codes=panel, scales=scales, minimums=minimums, starts=starts)
+    scales, minimums, starts, steps = (panel + e.tier.tile_rows * (DEPTH + DEPTH // 4 * i) for i in range(4))
+    return SimpleNamespace(codes=panel, scales=scales, minimums=minimums, starts=starts, steps=steps)
 
 
 def as_high_codes(e: Emitter, panel: Value, groups: Value) -> None:
@@ -99,9 +100,12 @@ class Sums:
         for place in self.places:
             self.set(self.e.load(self._at(start, stride, *place), self.kind), *place)
 
-    def add(self, x: Value, y: Value, token: int, vector: int) -> None:
-        """x * y to a vector of sums."""
-        self.set(self.e.fma(x, y, self.get(token, vector)), token, vector)
+    def add(self, token: int, vector: int, *factors: tuple[Value, Value]) -> None:
+        """Products to a vector of sums, which is loaded and stored once."""
+        total = self.get(token, vector)
+        for x, y in factors:
+            total = self.e.fma(x, y, total)
+        self.set(total, token, vector)
 
     def store(self, out: Value, stride: Value) -> None:
         for place in self.places:
@@ -127,21 +131,32 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Tile:
-    """The tile for types whose scales cover `group` weights, and minimums, where they have any, `minimums` weights, 16
-    or 32; the panel has as many scales as minimums.  largest: size of a code."""
+    """The tile for types whose scales, and minimums where they have any, cover `group` weights, 32 or 16.
+
+    largest: size of a code.  Where scales are `whole` numbers times one of the block, a tier may multiply integers by
+    these, the panel's *steps*; where their products with codes fit a byte as well (`folded`), the panel has those."""
 
     group: int
     largest: int
-    minimums: int = 0
-
-    @property
-    def each(self) -> int:
-        """Weights to each scale of the panel."""
-        return self.minimums or self.group
+    minimums: bool = False
+    scales: str = ""  # "whole" or "folded"
 
     @property
     def name(self) -> str:
-        return f"tile.{self.group}{f'.minimums.{self.minimums}' if self.minimums else ''}.to.{self.largest}"
+        words = ("minimums" * self.minimums, self.scales)
+        return ".".join(["tile", str(self.group), *filter(None, words), "to", str(self.largest)])
+
+    def stepped(self, e: Emitter) -> bool:
+        """Whether products are multiplied by steps."""
+        return bool(self.scales) and e.takes_steps()
+
+    def span(self, e: Emitter) -> int:
+        """Weights to each scale of the panel, and to each number that a sum starts at."""
+        return self.group if self.scales != "folded" and not self.stepped(e) else 32
+
+    def base(self, e: Emitter) -> int:
+        """What sums start at beside what raised activations add: the bits of ROUND, where they stay near that."""
+        return 0 if self.stepped(e) and self.largest > STEPPED_NEAR else ROUND_BITS
 
     def in_pairs(self, e: Emitter) -> bool:
         """Whether codes are multiplied as 16 bits."""
@@ -168,13 +183,13 @@ class Tile:
         which are `stride` bytes apart; tokens of start and out lie so many bytes apart.  wanted: as `Ahead` has it.
 
         Of the first tile x i8[cols / 4][tile_tokens][4], d f32[cols / 32][tile_tokens], sums f32[cols /
-        minimums][tile_tokens], as activation.quantise has them: every address is a constant away from one that only
+        group][tile_tokens], as activation.quantise has them: every address is a constant away from one that only
         counts up, so that broadcasts need no address arithmetic. Products of a group start where integers are the
         bits of floats, which then take two operations to be scaled and added. Small tiles wait for loads, not for
         multiplications; and order is kept from word to word, or LLVM runs out of registers."""
         rows, tokens, size = e.tier.tile_rows, e.tier.tile_tokens, panel_size(e.tier)
         in_pairs, acc, later = self.in_pairs(e), Sums(e), Ahead(e, *wanted)
-        pairs = panel + size * e.tier.panels
+        pairs, step = panel + size * e.tier.panels, self.span(e) if e.tier.sums_held else 32
         if in_pairs:
             with e.loop(0, panels) as p:
                 weights_in_pairs(e, panel + p * size, cols, pairs + p * (rows * 2 * DEPTH))
@@ -191,8 +206,8 @@ class Tile:
                 self._minimums(e, parts.minimums, sums + ahead, cols, acc)
             with e.loop(0, cols, EVERY) as some:
                 later.ask()
-                with e.loop(some, e.least(some + EVERY, cols), self.group) as k:
-                    prefetch(e, x + ahead + stride + k * tokens, self.group * tokens)
+                with e.loop(some, e.least(some + EVERY, cols), step) as k:
+                    prefetch(e, x + ahead + stride + k * tokens, step * tokens)
                     prefetch(e, d + ahead + stride + (k >> 5) * (4 * tokens), 1)
                     self._columns(e, parts, at, k, d + ahead, sums + ahead, acc)
             acc.store(out + first * out_stride + across, out_stride)
@@ -200,57 +215,93 @@ class Tile:
     def _minimums(self, e: Emitter, minimums: Value, sums: Value, cols: Value, acc: Sums) -> None:
         """Add all of them: not with the products, or LLVM copies all sums from register to register in each group."""
         rows, tokens = e.tier.tile_rows, e.tier.tile_tokens
-        with e.loop(0, cols >> (self.minimums.bit_length() - 1)) as number:
+        with e.loop(0, cols >> (self.group.bit_length() - 1)) as number:
             lows = [e.load(minimums + number * (4 * rows) + 4 * e.tier.lanes * v, acc.kind) for v in range(acc.vectors)]
             for t, factor in enumerate(e.spread(sums + number * (4 * tokens), tokens, F32, e.tier.lanes)):
                 for v, low in enumerate(lows):
-                    acc.add(low, factor, t, v)
+                    acc.add(t, v, (low, factor))
 
     def _columns(
         self, e: Emitter, parts: SimpleNamespace, at: tuple[Value, Value], k: Value, d: Value, sums: Value, acc: Sums
     ) -> None:
-        """One group, from column `k` on; `at`: the codes that are multiplied, of weights and of activations."""
-        rows, tokens = e.tier.tile_rows, e.tier.tile_tokens
-        number = k >> (self.each.bit_length() - 1)
-        several = range(self.group // self.minimums if self.minimums and not e.tier.sums_held else 0)
-        totals = [e.spread(sums + (number + i) * (4 * tokens), tokens, F32, e.tier.lanes) for i in several]
-        size = 2 if self.in_pairs(e) else 1
-        products = (at[0] + k * (rows * size), at[1] + k * (tokens * size))
-        exact = self._products(e, parts.starts + number * (4 * rows), *products)
-        numbers = self._scaled(e, parts.scales + number * (4 * rows), exact)
-        for t, factor in enumerate(e.spread(d + (k >> 5) * (4 * tokens), tokens, F32, e.tier.lanes)):
+        """`span` columns from `k` on, or 32; `at`: the codes that are multiplied, of weights and of activations."""
+        number, d = k >> (self.group.bit_length() - 1), d + (k >> 5) * (4 * e.tier.tile_tokens)
+        numbers = self._numbers(e, parts, at, k, number)
+        if self.span(e) == 16 and not e.tier.sums_held:  # 32, so that sums are loaded and stored once
+            first = Sums(e)
+            for t, v in acc.places:
+                first.set(numbers[v][t], t, v)
+            after = self._numbers(e, parts, at, k + 16, number + 1)
+            numbers = [[x + first.get(t, v) for t, x in enumerate(row)] for v, row in enumerate(after)]
+        self._add(e, parts, numbers, number, d, sums, acc)
+
+    def _add(
+        self,
+        e: Emitter,
+        parts: SimpleNamespace,
+        numbers: list[list[Value]],
+        number: Value,
+        d: Value,
+        sums: Value,
+        acc: Sums,
+    ) -> None:
+        """Numbers times the scales of activations at `d`; minimums of 32 columns, if they are not done yet."""
+        rows, tokens, n = e.tier.tile_rows, e.tier.tile_tokens, e.tier.lanes
+        groups = [number + i for i in range(32 // self.group if self.minimums and not e.tier.sums_held else 0)]
+        totals = [e.spread(sums + group * (4 * tokens), tokens, F32, n) for group in groups]
+        for t, factor in enumerate(e.spread(d, tokens, F32, n)):
             sums_of_x = [next(total) for total in totals]
             for v in range(acc.vectors):
-                acc.add(numbers[v][t], factor, t, v)
-                for i, total in enumerate(sums_of_x):  # while these sums are in a register
-                    low = parts.minimums + (number + i) * (4 * rows) + 4 * e.tier.lanes * v
-                    acc.add(e.load(low, acc.kind), total, t, v)
+                lows = [e.load(parts.minimums + group * (4 * rows) + 4 * n * v, acc.kind) for group in groups]
+                acc.add(t, v, (numbers[v][t], factor), *zip(lows, sums_of_x, strict=True))
             if totals:
                 e.order()
         e.order()
 
-    def _products(self, e: Emitter, starts: Value, codes: Value, x: Value) -> list[list[Value]]:
-        """Integer sums over one group added to `starts`, i32[lanes] for each token and vector of rows."""
+    def _numbers(
+        self, e: Emitter, parts: SimpleNamespace, at: tuple[Value, Value], k: Value, number: Value
+    ) -> list[list[Value]]:
+        """Sums of products of `span` columns, from `k` on, times their scale: f32[lanes] for each vector of rows and
+        each token."""
+        rows, size = e.tier.tile_rows, 2 if self.in_pairs(e) else 1
+        here, products = number * (4 * rows), (at[0] + k * (rows * size), at[1] + k * (e.tier.tile_tokens * size))
+        exact = self._products(e, parts.starts + here, parts.steps + here, *products)
+        numbers = []
+        for v in range(rows // e.tier.lanes):
+            scale = e.load(parts.scales + here + 4 * e.tier.lanes * v, vec(F32, e.tier.lanes))
+            lift = scale * -ROUND
+            numbers.append(
+                [e.scaled(row[v], scale, lift) if self.base(e) else e.to_float(row[v]) * scale for row in exact]
+            )
+            e.order()
+        return numbers
+
+    def _products(self, e: Emitter, starts: Value, steps: Value, codes: Value, x: Value) -> list[list[Value]]:
+        """Integer sums over `span` columns added to `starts`, i32[lanes] for each token and vector of rows."""
         together = e.in_16_bits(self.largest)
         if together >= MANY_TOGETHER:
-            return self._products_in_16_bits(e, starts, codes, x)
+            return self._products_in_16_bits(e, starts, steps, codes, x)
         n, rows, in_pairs = e.tier.lanes, e.tier.tile_rows, self.in_pairs(e)
         kind, step = vec(I16, 2 * n) if in_pairs else vec(I8, 4 * n), max(together, 1)
         exact = [self._vectors(e, starts, vec(I32, n))] * e.tier.tile_tokens
-        for first in range(0, self.group // (2 if in_pairs else 4), step):
+        for first in range(0, self.span(e) // (2 if in_pairs else 4), step):
             words = range(first, first + step)
             w = [self._vectors(e, codes + 4 * rows * word, kind) for word in words]
+            if first % 4 == 0:
+                times = self._steps(e, steps, first)
             for t, some in enumerate(zip(*(activations_of(e, x, word, in_pairs) for word in words), strict=True)):
                 x_t = [e.bits(four, kind) for four in some]
-                exact[t] = [e.multiply(exact[t][v], x_t, [word[v] for word in w]) for v in range(len(w[0]))]
+                exact[t] = [e.multiply(exact[t][v], x_t, [word[v] for word in w], times[v]) for v in range(len(w[0]))]
             e.order()
         return exact
 
-    def _products_in_16_bits(self, e: Emitter, starts: Value, codes: Value, x: Value) -> list[list[Value]]:
+    def _products_in_16_bits(
+        self, e: Emitter, starts: Value, steps: Value, codes: Value, x: Value
+    ) -> list[list[Value]]:
         """The same where the sums of many products fit 16 bits, and stay in registers so."""
         n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
         kind, exact = vec(I8, 4 * n), [self._vectors(e, starts, vec(I32, n))] * tokens
-        for first in range(0, self.group // 4, MANY_TOGETHER):
+        for first in range(0, self.span(e) // 4, MANY_TOGETHER):
             pairs = [[e.const(vec(I16, 2 * n))] * (rows // n)] * tokens
             for word in range(first, first + MANY_TOGETHER):
                 w = self._vectors(e, codes + 4 * rows * word, kind)
@@ -258,23 +309,21 @@ class Tile:
                     x_t = e.bits(four, kind)
                     pairs[t] = [e.multiply_pairs(total, x_t, w_v) for total, w_v in zip(pairs[t], w, strict=True)]
                 e.order()
-            exact = [list(map(e.add_pairs, *both)) for both in zip(exact, pairs, strict=True)]
+            times = self._steps(e, steps, first)
+            exact = [list(map(e.add_pairs, *both, times)) for both in zip(exact, pairs, strict=True)]
             e.order()
         return exact
+
+    def _steps(self, e: Emitter, steps: Value, word: int) -> list[Value | None]:
+        """What sums of products of this word of weights are multiplied by, i16[2 * lanes] for each vector of rows."""
+        rows, n = e.tier.tile_rows, e.tier.lanes
+        if not self.stepped(e):
+            return [None] * (rows // n)
+        return [*self._vectors(e, steps + word // 4 * (4 * rows), vec(I16, 2 * n))]
 
     def _vectors(self, e: Emitter, at: Value, kind: ir.VectorType) -> list[Value]:
         """What is at an address for all rows."""
         return [e.load(at + 4 * first, kind) for first in range(0, e.tier.tile_rows, e.tier.lanes)]
-
-    def _scaled(self, e: Emitter, scales: Value, exact: list[list[Value]]) -> list[list[Value]]:
-        """f32[lanes] for each vector of rows and each token."""
-        numbers = []
-        for v in range(e.tier.tile_rows // e.tier.lanes):
-            scale = e.load(scales + 4 * e.tier.lanes * v, vec(F32, e.tier.lanes))
-            lift = scale * -ROUND
-            numbers.append([e.scaled(row[v], scale, lift) for row in exact])
-            e.order()
-        return numbers
 
 
 def prefetch(e: Emitter, address: Value, size: int) -> None:
@@ -339,5 +388,11 @@ def tile_float(
                 for t in range(tokens):
                     one = e.splat(e.load(x + stride * (first + t) + k * 4, F32), n)
                     for v in range(acc.vectors):
-                        acc.add(w[v], one, t, v)
+                        acc.add(t, v, (w[v], one))
         acc.store(out + first * out_stride + across, out_stride)
+
+
+def tile_of(type_name: str) -> Tile:
+    """The tile for weights of a quantised type."""
+    scales = next((word for word, types in WHOLE_SCALES.items() if type_name in types), "")
+    return Tile(group(type_name), codes_to(type_name), type_name in MINIMUMS, scales)

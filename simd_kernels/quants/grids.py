@@ -64,6 +64,10 @@ def plus_half(e: Emitter, steps: Value, d: Value) -> Value:
     return (e.to_float(steps) + 0.5) * d
 
 
+def product(e: Emitter, steps: Value, d: Value) -> Value:
+    return e.to_float(steps) * d
+
+
 class IQ2_XXS(Signed):
     """d f16, then for each group of 32: indices u8[4] and a word of signs (4 times 7 bits) and scale (4 bits).
 
@@ -96,7 +100,10 @@ class IQ2_XS(Signed):
         return even(e, e.narrow(e.load(w + 2, vec(I16, 32)) >> 9, vec(I8, 32)))
 
     def scales(self, e: Emitter, w: Value) -> Value:
-        return plus_half(e, packed(e, w + 66, 16), half(e, w, 16) * 0.25)
+        return product(e, *self.steps(e, w))
+
+    def steps(self, e: Emitter, w: Value) -> tuple[Value, Value]:
+        return (packed(e, w + 66, 16) << 1) | 1, half(e, w, 16) * 0.125
 
 
 class IQ2_S(Signed):
@@ -113,7 +120,10 @@ class IQ2_S(Signed):
         return e.load(w + 34, vec(I64, 4))
 
     def scales(self, e: Emitter, w: Value) -> Value:
-        return plus_half(e, packed(e, w + 74, 16), half(e, w, 16) * 0.25)
+        return product(e, *self.steps(e, w))
+
+    def steps(self, e: Emitter, w: Value) -> tuple[Value, Value]:
+        return (packed(e, w + 74, 16) << 1) | 1, half(e, w, 16) * 0.125
 
 
 class IQ3_XXS(Signed):
@@ -186,16 +196,16 @@ class IQ1_M(Quant):
             bits = e.splat(e.load(w + (32 + 4 * j), I32), 8) >> e.const(vec(I32, 8), range(3, 32, 4))
             negative = -e.widen(bits & 1, vec(I64, 8)) & 0x0202020202020202
             chunks.append(positive ^ e.bits(negative, positive.kind))
-        scales = self.scales(e, w + 48) * 0.125
+        scales = product(e, *self.steps(e, w))
         return Codes(chunks, scales, scales * -float(self.offset))
 
-    def scales(self, e: Emitter, w: Value) -> Value:
-        four = e.load(w, I64)
+    def steps(self, e: Emitter, w: Value) -> tuple[Value, Value]:
+        four = e.load(w + 48, I64)
         d = ((four >> 12) & 0xF) | ((four >> 24) & 0xF0) | ((four >> 36) & 0xF00) | ((four >> 48) & 0xF000)
         d = e.pick(e.half_to_float(e.bits(e.narrow(d, I16), vec(I16, 1))), [0] * 16)
-        words = e.widen(e.pick(e.load(w, vec(I16, 4)), [g // 4 for g in range(16)]), vec(I32, 16))
+        words = e.widen(e.pick(e.load(w + 48, vec(I16, 4)), [g // 4 for g in range(16)]), vec(I32, 16))
         steps = (words >> e.const(words.kind, (0, 3, 6, 9) * 4)) & 7
-        return e.to_float((steps << 1) | 1) * d
+        return (steps << 1) | 1, d * 0.125
 
 
 TYPES = (IQ1_S(), IQ1_M(), IQ2_XXS(), IQ2_XS(), IQ2_S(), IQ3_XXS(), IQ3_S())

@@ -177,7 +177,7 @@ class Q6_K(KQuant):
                 codes = [e.bits(e.bits(x | y, kind) - 32, x.kind) for x, y in zip(low, high, strict=True)]
                 place = 8 * part + number - 2
                 step = byte(e, first, place + 2) if place < 0 else byte(e, [*after, last][place // 4], place % 4)
-                yield Group(e.to_float((step ^ 128) - 128) * d, codes)
+                yield Group(d, codes, step=(step ^ 128) - 128)
 
 
 def shifted(x: Value, count: int) -> Value:
@@ -196,6 +196,12 @@ class TwoBit(KQuant):
     def two_bits(self, e: Emitter, w: Value) -> list[Value]:
         raw = e.load(w + self.pairs, vec(I8, 64))
         return [e.shift(raw, 2 * pair) & 3 for pair in range(4)]
+
+    def words(self, rows: Rows) -> Iterator[list[Value]]:
+        """The words of each group's bit pairs."""
+        for part in range(0, 64, 32):
+            raw = rows.words(self.pairs + part) + rows.words(self.pairs + part + 16)
+            yield from ([(x >> move) & 0x03030303 for x in raw[at : at + 4]] for move in (0, 2, 4, 6) for at in (0, 4))
 
     def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
         raw = e.load(w + self.pairs, vec(I8, 64))
@@ -220,15 +226,12 @@ class Q2_K(TwoBit):
         minimums = e.to_float(packed >> 4) * -e.pick(d, [3] * 16)
         return Codes(self.two_bits(e, w), scales, minimums)
 
-    def load_whole(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        """Scales of groups are small numbers, and become part of the codes."""
-        unpacked, steps = self.load(e, w, blocks), e.load(w, vec(I8, 16)) & 15
-        groups, chunks = self.order(blocks), []
-        for i, chunk in enumerate(unpacked.chunks):
-            step = e.pick(steps, [group for group in groups[4 * i : 4 * i + 4] for _ in range(16)])
-            high = -(e.shift(chunk, 1) & 1) & step
-            chunks.append((-(chunk & 1) & step) + high + high)
-        return Codes(chunks, half(e, w + 80, 16), unpacked.minimums)
+    def groups(self, e: Emitter, rows: Rows) -> Iterator[Group]:
+        both, last = rows.words(0), rows.words(68)[3]
+        d, low = (e.half_to_float(e.narrow(some, vec(I16, rows.lanes))) for some in (last, last >> 16))
+        for number, words in enumerate(self.words(rows)):
+            step = byte(e, both[number // 4], number % 4)
+            yield Group(d, words, e.to_float(step >> 4) * -low, step & 15)
 
 
 class Q3_K(TwoBit):
@@ -265,6 +268,18 @@ class Q3_K(TwoBit):
         top = twice(e, e.load(w, vec(I8, 32)))
         chunks = [code | (e.shift(top, pair - 2, pair + 2) & 4) for pair, code in enumerate(self.two_bits(e, w))]
         return Codes(chunks, scales, scales * -4.0)
+
+    def groups(self, e: Emitter, rows: Rows) -> Iterator[Group]:
+        """Both factors have their sign changed: then no product of codes with steps is above 127."""
+        low, high, top = rows.words(92)[1:]
+        steps = [(x >> move) & 0x0F0F0F0F for move in (0, 4) for x in (low, high)]
+        steps = [x | (shifted(top, 2 * pair - 4) & 0x30303030) for pair, x in enumerate(steps)]
+        d = e.half_to_float(e.narrow(rows.words(94)[3] >> 16, vec(I16, rows.lanes)))
+        tops, kind = rows.words(0) + rows.words(16), vec(I8, 4 * rows.lanes)
+        for number, words in enumerate(self.words(rows)):
+            bits = (shifted(x, number // 2 - 2) & 0x04040404 for x in tops[4 * (number % 2) :][:4])
+            codes = [e.bits(e.bits(x | y, kind) - 4, x.kind) for x, y in zip(words, bits, strict=True)]
+            yield Group(-d, codes, step=-(byte(e, steps[number // 4], number % 4) - 32))
 
     def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
         top = e.shift(twice(e, e.load(w, vec(I8, 32))), 0, 4)  # bit p is of bit pair p

@@ -75,10 +75,6 @@ class Quant:
         """Chunks to be multiplied: codes, or where that is quicker, `times` as much."""
         return self.load(e, w, blocks).chunks
 
-    def load_whole(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        """As `load`, but where groups of 16 have minimums, scales are those of 32 weights."""
-        return self.load(e, w, blocks)
-
     def by_word(self, e: Emitter, w: Value) -> list[Value] | None:
         """What few.by_word makes of the chunks of the span at `w`, where the bytes of the file allow a shorter way."""
         return None
@@ -125,16 +121,19 @@ class Quant:
         """The groups of one block of each of these rows, of types that are made panels by words."""
         raise NotImplementedError
 
+    def steps(self, e: Emitter, w: Value) -> tuple[Value, Value]:
+        """The scales of a block at `w` as whole numbers i32[groups] times f32[groups], of types where they are that and
+        which are made panels by rows."""
+        raise NotImplementedError
+
     def unpack(self, e: Emitter, w: Value, cols: Value, codes: Value, scales: Value, minimums: Value) -> None:
         """codes i8[cols], scales and minimums f32[cols / group] of one row's `cols` weights at `w`.
 
-        Types with an offset get codes less their offset, and minimums of zero; in types with minimums scales of 32
-        weights are the same."""
-
+        Types with an offset get codes less their offset, and minimums of zero."""
         for start, stop, blocks in self._batches(cols):
             with e.loop(start, stop, blocks * self.block) as k:
                 at = w + self._offset(k)
-                unpacked = self.load_whole(e, at, blocks)
+                unpacked = self.load(e, at, blocks)
                 order = iter(self.order(blocks))
                 for chunk in (chunk - self.offset for chunk in unpacked.chunks):
                     for sixteen in range(0, chunk.lanes, 16):

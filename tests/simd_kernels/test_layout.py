@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgeinfer.formats.ggml import GgmlType
-from edgeinfer.simd_kernels import kernels, layout
+from edgeinfer.simd_kernels import kernels, layout, tile
 
 
 def test_aligned_memory_is_zero_and_begins_at_a_border():
@@ -33,7 +33,7 @@ def test_a_block_has_room_for_keys_values_and_scales(kv_type, number, key_dim, v
 
 
 def test_scratch_holds_panel_and_sums_for_every_tier():
-    from edgeinfer.simd_kernels import cpu, tile
+    from edgeinfer.simd_kernels import cpu
     from edgeinfer.simd_kernels.quants import streams
 
     assert streams.STREAMS * layout.FEW * 16 * 4 <= layout.SPARE  # sums of a few rows
@@ -41,8 +41,8 @@ def test_scratch_holds_panel_and_sums_for_every_tier():
         numbers = 4 * layout.DEPTH // 16
         assert tier.lanes * max(layout.DEPTH + 2 * numbers, 4 * layout.FLOAT_DEPTH) <= layout.PANEL_AT
         assert tier.tile_rows * 4 * layout.FLOAT_DEPTH <= tile.panel_size(tier)
-        # codes, scales, minimums, starts; codes and activations of 16 bits
-        assert tier.tile_rows * (layout.DEPTH + 3 * numbers) <= tile.panel_size(tier)
+        # codes, scales, minimums, starts, steps; codes and activations of 16 bits
+        assert tier.tile_rows * (layout.DEPTH + 4 * numbers) <= tile.panel_size(tier)
         pairs = 2 * (tier.panel_rows + tier.tile_tokens) * layout.DEPTH if tier.name == "avx2" else 0
         assert layout.PANEL_AT + tier.panels * tile.panel_size(tier) + pairs <= layout.BIAS_AT
         assert layout.BIAS_AT + 4 * tier.panel_rows <= layout.SPARE
@@ -59,9 +59,9 @@ def test_scratch_holds_what_the_choice_of_experts_notes(experts):
 
 def test_types_that_are_listed_here_are_so():
     for kind, quant in kernels.QUANTS.items():
-        most = quant.largest * (15 if kind == "Q2_K" else 1)  # its scales are in the codes of tiles
-        size = max(quant.offset, most - quant.offset)
+        size = max(quant.offset, quant.largest - quant.offset)
         assert layout.codes_to(kind) == min(each for each in (16, 32, 64, 128) if each >= size)
+        assert layout.tile_name(kind) == tile.tile_of(kind).name
         assert (kind in layout.SIXTEENS) == (quant.group == 16)
         assert layout.DEPTH % GgmlType[kind].block == 0
 

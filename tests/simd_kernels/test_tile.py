@@ -7,7 +7,6 @@ import pytest
 
 from edgeinfer.simd_kernels import cpu, layout, tile
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.instructions import ROUND_BITS
 from edgeinfer.simd_kernels.kernels import TILES
 from tests.simd_kernels import twins
 from tests.simd_kernels.harness import Kernels, between_rows, call, guarded, padded_rows
@@ -15,30 +14,38 @@ from tests.simd_kernels.harness import Kernels, between_rows, call, guarded, pad
 TILED = {t.name: t for t in TILES}
 
 
-def limits(name):
+STEPS = {16: 32, 32: 128, 64: 31}  # size of the largest, by that of the largest code
+
+
+def limits(name, tier):
     """Smallest and largest code."""
-    largest = TILED[name].largest
+    kind = TILED[name]
+    folded = kind.scales == "folded" and not kind.stepped(Emitter(None, tier))
+    largest = 128 if folded else kind.largest
     return -largest, min(largest, 127)
 
 
-def sweep(kernels, name, codes, x_codes, x_scales, rng):
-    """(got, want, sizes of terms) f32[tokens, rows] of one pass; codes i8[cols, rows], x i8[tokens, cols]."""
-    each, rows, tokens = TILED[name].each, kernels.tier.panel_rows, kernels.tier.tile_tokens
-    cols = len(codes)
+def sweep(kernels, name, codes, steps, x_codes, x_scales, rng):
+    """(got, want, sizes of terms) f32[tokens, rows] of one pass; codes i8[cols, rows], steps i32[cols / group, rows], x
+    i8[tokens, cols]."""
+    kind, rows, tokens = TILED[name], kernels.tier.panel_rows, kernels.tier.tile_tokens
+    cols, each, e = len(codes), kind.group, Emitter(None, kernels.tier)
+    several = kind.span(e) // each
     scales, minimums = rng.standard_normal((2, cols // each, rows), dtype=np.float32)
-    scales = np.repeat(scales[:: TILED[name].group // each], TILED[name].group // each, axis=0)
     scales = scales.astype(np.float16).astype(np.float32) * 63  # as precise as any type's
-    minimums *= TILED[name].minimums > 0
+    scales[np.arange(cols // each) % several > 0] = np.nan  # nobody looks there
+    minimums *= kind.minimums
     start = rng.standard_normal((len(x_codes), rows), dtype=np.float32)
     starts = np.zeros((cols // each, rows), np.int32)
-    sums = codes.astype(np.int32).reshape(-1, TILED[name].group, rows).sum(axis=1)
-    starts[:: TILED[name].group // each] = ROUND_BITS - Emitter(None, kernels.tier).raised() * sums
+    factors = np.repeat(steps if kind.stepped(e) else np.ones_like(steps), each, axis=0)
+    sums = (codes * factors).reshape(-1, kind.span(e), rows).sum(axis=1)
+    starts[::several] = kind.base(e) - e.raised() * sums
     panels, size = np.split(np.arange(rows), kernels.tier.panels), tile.panel_size(kernels.tier)
     room = guarded(np.zeros(len(panels) * size + (rows + tokens) * layout.DEPTH * 2, np.uint8))
     for number, lanes in enumerate(panels):
         words = codes.reshape(cols // 4, 4, rows).swapaxes(1, 2)
-        parts = [part[:, lanes] for part in (words, scales, minimums, starts)]
-        for at, part in zip((0, 4, 5, 6), parts, strict=True):
+        parts = [part[:, lanes] for part in (words, scales, minimums, starts, (steps & 0xFFFF) | (steps << 16))]
+        for at, part in zip((0, 4, 5, 6, 7), parts, strict=True):
             first = number * size + at * (layout.DEPTH // 4) * len(lanes)
             room[first : first + part.nbytes] = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
     x, out = guarded(twins.tiles(x_codes, x_scales, kernels.tier)), padded_rows(np.zeros_like(start))
@@ -48,7 +55,7 @@ def sweep(kernels, name, codes, x_codes, x_scales, rng):
     sizes = (cols, len(panels), len(x))
     kernels.call(name, room, x, x.shape[1], d, sums, *sizes, begun, begun.strides[0], out, out.strides[0], 0, 0, 0, 0)
     assert np.isnan(between_rows(out)).all()
-    w = np.repeat(scales, each, axis=0).astype(np.float64) * codes
+    w = np.repeat(scales[::several], kind.span(e), axis=0).astype(np.float64) * factors * codes
     low = np.repeat(minimums, each, axis=0).astype(np.float64)
     exact_x = x_codes * np.repeat(x_scales, 32, axis=1).astype(np.float64)
     return out, start + exact_x @ (w + low), np.abs(start) + np.abs(exact_x) @ (np.abs(w) + np.abs(low))
@@ -58,10 +65,11 @@ def sweep(kernels, name, codes, x_codes, x_scales, rng):
 @pytest.mark.parametrize("cols", [32, 64, 96, 256, 512])
 def test_tile(kernels, name, cols):
     rng, tier = np.random.default_rng(cols), kernels.tier
-    least, most = limits(name)
+    least, most = limits(name, tier)
     codes = rng.integers(least, most + 1, (cols, tier.panel_rows)).astype(np.int8)
+    steps = rng.integers(-31, 32, (cols // TILED[name].group, tier.panel_rows)).astype(np.int32)
     x_codes, x_scales = twins.quantise(rng.standard_normal((2 * tier.tile_tokens, cols), dtype=np.float32))
-    got, want, size = sweep(kernels, name, codes, x_codes, x_scales, rng)
+    got, want, size = sweep(kernels, name, codes, steps, x_codes, x_scales, rng)
     assert (np.abs(got - want) <= 2e-6 * size).all()
 
 
@@ -85,9 +93,10 @@ def test_tile_of_twelve_rows(name, tmp_path):
 @pytest.mark.parametrize("end", [0, 1])
 def test_tile_does_not_saturate(kernels, name, sign, end):
     tier = kernels.tier
-    codes = np.full((64, tier.panel_rows), limits(name)[end], np.int8)
+    codes = np.full((64, tier.panel_rows), limits(name, tier)[end], np.int8)
+    steps = np.full((64 // TILED[name].group, tier.panel_rows), STEPS.get(TILED[name].largest, 1), np.int32)
     x_codes, x_scales = np.full((tier.tile_tokens, 64), sign, np.int8), np.ones((tier.tile_tokens, 2), np.float32)
-    got, want, size = sweep(kernels, name, codes, x_codes, x_scales, np.random.default_rng(0))
+    got, want, size = sweep(kernels, name, codes, steps, x_codes, x_scales, np.random.default_rng(0))
     assert (np.abs(got - want) <= 2e-6 * size).all()
 
 
