@@ -41,7 +41,7 @@ class Asker:
             interrupted = True
         if not text.endswith("\n"):
             print(flush=True)
-        if not interrupted and _is_full(chunk, self.llm.n_ctx):
+        if not interrupted and _is_full(chunk, self.llm):
             say(f"the answer ends here: the context of {self.llm.n_ctx} tokens is full")
         if self.stats and not interrupted:
             print(_statistics(chunk) + self._defaults() + self._copies(), file=sys.stderr, flush=True)
@@ -72,9 +72,12 @@ class Asker:
         print(json.dumps({"model": model, **dataclasses.asdict(answer)}))
 
 
-def _is_full(last: "Chunk", n_ctx: int) -> bool:
+def _is_full(last: "Chunk", llm: "LLM") -> bool:
     """Whether an answer with this last chunk ended for want of context."""
-    return last.finish_reason == "length" and last.usage is not None and last.usage.total_tokens >= n_ctx
+    if last.finish_reason != "length" or last.usage is None:
+        return False
+    held = 1 + last.usage.completion_tokens if llm.answers else last.usage.total_tokens
+    return held >= llm.n_ctx
 
 
 def _statistics(last: "Chunk") -> str:

@@ -46,7 +46,7 @@ def command(
 
     path, replaced = catalog.resolve(model, fetch=False), parsed(override)
     with LLM(str(path), n_ctx=ctx, n_threads=threads, kv_type=kv_type, backend=backend, override=replaced) as llm:
-        llm.check_generates()
+        llm.check_continues()
         windows = _windows(llm, text, llm.n_ctx)
         total, count = 0.0, 0
         for number, window in enumerate(windows):

@@ -71,7 +71,7 @@ def command(
     with LLM(str(path), **options, override=replaced) as llm:
         llm.check_generates()
         raw = raw or _lacks_template(llm, system)
-        if not raw:
+        if not raw or llm.answers:
             settings.setdefault("max_tokens", llm.n_ctx)  # an answer has an end; a text continued has none
         asker = Asker(llm, raw, stats, settings)
         messages = [] if system is None else [{"role": "system", "content": _text(system)}]
@@ -138,7 +138,8 @@ def _lacks_template(llm: "LLM", system: str | None) -> bool:
         return False
     if system is not None:
         raise RequestError("--system needs a chat template, and this model has none")
-    say("this model has no chat template: it continues the text instead of answering it (as with --raw)")
+    if not llm.answers:
+        say("this model has no chat template: it continues the text instead of answering it (as with --raw)")
     return True
 
 

@@ -101,6 +101,7 @@ def _run(file: "GgufFile", ctx: int | None, kv_type: str) -> dict[str, Any]:
         "kv_heads": config.kv_heads,
         "context": config.context,
         "pooling": traced.pooling,
+        "answers": traced.reader is not None,
         "bytes_per_token": cost.weight_bytes(traced),
         "memory": _memory(traced, context, kv_type),
         "memory_by_context": [_memory(traced, n, kv_type) for n in sorted({*CONTEXTS, context}) if n <= context],
@@ -122,7 +123,7 @@ def _memory(plan: "Plan", context: int, kv_type: str) -> dict[str, Any]:
         "context": context,
         "kv_type": kv_type,
         "kv_bytes": memory.kv_bytes(plan, kv_type, context, N_BATCH),
-        "buffer_bytes": memory.buffer_bytes(plan, N_BATCH),
+        "buffer_bytes": memory.buffer_bytes(plan, N_BATCH, context),
         "view_bytes": screen.view_bytes(plan),
     }
 
@@ -167,6 +168,9 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
     if facts["pooling"]:
         lines["made to"] = "rank texts" if facts["pooling"] == "rank" else f"embed texts ({facts['pooling']} pooling)"
         del lines["chat template"]
+    if facts["answers"]:
+        lines["made to"] = "read a text as a whole and answer it (encoder and decoder)"
+        lines["chat template"] = lines["chat template"].replace("continues", "answers")
     lines["context"] = f"{facts['context']} tokens"
     lines["each token"] = f"reads {facts['bytes_per_token'] / 1e6:.1f} MB of weights"
     lines["memory"] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -62,6 +62,14 @@ class Backend(Protocol):
 
         A ring that has forgotten too much gives 0; recurrent states go back to where they were last copied."""
 
+    def read_text(self, seq: int, ids: Sequence[int]) -> None:
+        """Have `seq`, emptied, answer this text of up to n_ctx tokens: before its first step, in plans with a reader.
+
+        RequestError, ContextFullError where that is impossible."""
+
+    def has_text(self, seq: int) -> bool:
+        """Whether `seq` has a text to answer."""
+
     def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
         """Append the chunks and write logits, float32[outputs, vocab], in chunk order; or what else the plan ends in.
 
@@ -92,6 +100,8 @@ def check_step(backend: Backend, chunks: Sequence[Chunk], logits: np.ndarray) ->
             raise RequestError(f"a chunk of {len(chunk.ids)} tokens with {chunk.outputs} outputs")
         if backend.plan.pooling and chunk.outputs != 1:
             raise RequestError(f"a chunk with {chunk.outputs} outputs; a plan that pools gives one for each chunk")
+        if backend.plan.reader and not backend.has_text(chunk.seq):
+            raise RequestError("a step before the text that it is to answer was read")
         if backend.length(chunk.seq) and (backend.plan.pooling or not backend.plan.causal):
             raise RequestError("a text in several steps; a plan that pools, or is not causal, must read it in one")
         length = backend.length(chunk.seq) + len(chunk.ids)
@@ -100,6 +110,16 @@ def check_step(backend: Backend, chunks: Sequence[Chunk], logits: np.ndarray) ->
         for id in chunk.ids:
             if not 0 <= id < backend.n_vocab:
                 raise RequestError(f"token {id} is not in the vocabulary, 0..{backend.n_vocab - 1}")
+
+
+B = TypeVar("B", bound=Backend)
+
+
+def answering(reader: B | None) -> B:
+    """What reads texts in a backend whose plan answers them.  RequestError where it does not."""
+    if reader is None:
+        raise RequestError("a text to answer, for a model that goes on from texts")
+    return reader
 
 
 def segments(ids: Sequence[int], separator: int, count: int) -> np.ndarray:

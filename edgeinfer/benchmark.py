@@ -103,7 +103,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.file = files.open(self.path)
         plan = trace(self.file)
-        plan.check_generates()
+        plan.check_continues()
         if self.n_ctx > plan.config.context:
             warnings.warn(
                 f"{self.n_ctx} tokens are more than the {plan.config.context} the model states: this measures what it "

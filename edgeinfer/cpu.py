@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from edgeinfer import machine, memory, screen, selection
-from edgeinfer.backend import Chunk, Top, check_step, full_step_top, top
+from edgeinfer.backend import Chunk, Top, answering, check_step, full_step_top, top
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.kvcache import KVCache, Layer
 from edgeinfer.lower import Lowering, resolve
@@ -50,12 +50,14 @@ class CpuBackend:
         together = self.n_batch if plan.pooling else None  # texts are read in one step and given back
         self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type, together)
         self._states = States(plan.ops, n_seq)
-        lowered = self._lowered = Lowering(plan, self._cache, n_threads).run()
+        self._reader = reader_of(plan, n_ctx, n_threads, kv_type, n_seq, deterministic)
+        texts = self._reader._cache if self._reader else None
+        lowered = self._lowered = Lowering(plan, self._cache, n_threads, texts).run()
         rows = layout.up(self.n_batch, self.tier.tile_tokens)
         self._slots = [machine.pages(size, size >= HUGE) for size in (stride * rows for stride in lowered.slots)]
         self._homes: list[int] = [slot.ctypes.data for slot in self._slots]
         self._ropes = [RopeTable(rope, n_ctx) for rope in lowered.ropes]
-        self._step = Step(self.n_batch, n_seq, list(self._cache.groups), plan)
+        self._step = Step(self.n_batch, n_seq, list(self._cache.groups), plan, texts)
         self._one_row = np.broadcast_to(np.float32(0), (1, plan.width))  # logits of a step that asks for none in full
         self._scratch(n_threads, rows)
         self._sums_in_parts = not deterministic and not plan.pooling
@@ -146,6 +148,8 @@ class CpuBackend:
     def use(self, decode: int, prefill: int) -> None:
         """Have so many of the workers, at most, take part in steps of one token and in others."""
         self._decode, self._prefill = decode, prefill
+        if self._reader:
+            self._reader.use(decode, prefill)
 
     # The Backend protocol
 
@@ -157,14 +161,20 @@ class CpuBackend:
         if need > there:
             needed, available = memory.megabytes(need), memory.megabytes(there)
             raise BackendError(f"a sequence of {self.n_ctx} tokens needs {needed} MB and {available} MB are available")
+        if self._reader:  # whose sequences have the same numbers
+            self._reader.open()
         self._cache.lengths[free[0]] = 0
         return free[0]
 
     def close_sequence(self, seq: int) -> None:
         self.cut(seq, 0)
+        if self._reader:
+            self._reader.close_sequence(seq)
         del self._cache.lengths[seq]
 
     def close(self) -> None:
+        if self._reader:
+            self._reader.close()
         self._workers.close()
 
     def length(self, seq: int) -> int:
@@ -184,6 +194,15 @@ class CpuBackend:
         kept = self._cache.cut(seq, self._states.reach(seq, length))
         self._states.cut(seq, kept)
         return kept
+
+    def read_text(self, seq: int, ids: Sequence[int]) -> None:
+        reader = answering(self._reader)
+        self.cut(seq, 0)
+        reader.cut(seq, 0)
+        reader.step([Chunk(seq, ids, 0)], np.empty((0, reader.plan.width), np.float32))
+
+    def has_text(self, seq: int) -> bool:
+        return bool(self._reader and self._reader.length(seq))
 
     def step(self, chunks: Sequence[Chunk], logits: np.ndarray) -> None:
         check_step(self, chunks, logits)
@@ -258,3 +277,11 @@ class CpuBackend:
         with Trace(self._workers, self._lowered.nodes) as trace:
             self.step(chunks, logits)
         return trace.spans()
+
+
+def reader_of(
+    plan: Plan, n_ctx: int, n_threads: int, kv_type: str, n_seq: int, deterministic: bool
+) -> CpuBackend | None:
+    """What reads the texts that a plan answers, each in one step; it holds them, and what it keeps of them for the
+    answer."""
+    return CpuBackend(plan.reader, n_ctx, n_threads, kv_type, n_ctx, n_seq, deterministic) if plan.reader else None

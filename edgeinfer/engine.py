@@ -19,10 +19,13 @@ from edgeinfer.plan import Plan
 
 
 class Sequence:
-    """The tokens of one request.  The backend holds the KV of the first `held`; `Engine.read` has it read the rest."""
+    """The tokens of one request.  The backend holds the KV of the first `held`; `Engine.read` has it read the rest, and
+    before them the text that they answer, where the plan does so."""
 
     def __init__(self, number: int) -> None:
         self.number = number  # the backend's
+        self.text: list[int] = []
+        self.text_held = False
         self.ids: list[int] = []
         self.held = 0
         self.thread = 0  # of the request that holds it
@@ -47,17 +50,20 @@ class Engine:
         _engines.add(self)
 
     @contextmanager
-    def sequence(self, ids: Items[int], reuse: bool = True) -> Iterator[Sequence]:
-        """A sequence of these ids, of which the backend may hold a beginning (never the last).
+    def sequence(self, ids: Items[int], reuse: bool = True, text: Items[int] = ()) -> Iterator[Sequence]:
+        """A sequence of these ids, of which the backend may hold a beginning (never the last), in answer to the text.
 
         Waits while all are in use; BackendError where that would never end.  `reuse=False` begins at nothing, so that
         the results depend on these ids alone.
         """
-        sequence = self._acquire(ids if reuse else ())
+        text = list(text)
+        sequence = self._acquire(ids if reuse else (), text if reuse else [])
         keep = False
         try:
+            reuse = reuse and sequence.text == text
             self._rewind(sequence, min(_common(sequence.ids, ids), len(ids) - 1) if reuse else 0)
-            sequence.ids = list(ids)
+            sequence.text_held = sequence.text_held and reuse
+            sequence.text, sequence.ids = text, list(ids)
             yield sequence
             keep = True
         except (GeneratorExit, KeyboardInterrupt):
@@ -71,6 +77,7 @@ class Engine:
 
         Fills logits, float32[outputs, vocab]: the last `outputs` of the tokens read.  ContextFullError, BackendError.
         """
+        self._read_text(sequence)
         first = len(sequence.ids) - len(logits)
         for start in range(sequence.held, len(sequence.ids), self.n_batch):
             part = sequence.ids[start : start + self.n_batch]
@@ -80,6 +87,7 @@ class Engine:
 
     def read_top(self, sequence: Sequence, k: int) -> Top:
         """As `read`; only the k largest of the logits after the last token, the same to the last bit."""
+        self._read_text(sequence)
         while len(sequence.ids) - sequence.held > self.n_batch:
             part = sequence.ids[sequence.held : sequence.held + self.n_batch]
             self._step([Chunk(sequence.number, part, 0)], np.empty((0, self.n_vocab), np.float32))
@@ -144,13 +152,19 @@ class Engine:
                 self._busy.remove(sequence)
                 self._idle.append(sequence)
 
+    def _read_text(self, sequence: Sequence) -> None:
+        if sequence.text and not sequence.text_held:
+            with self._turn:
+                self._backend.read_text(sequence.number, sequence.text)
+            sequence.text_held = True
+
     def _step(self, chunks: list[Chunk], logits: np.ndarray) -> None:
         with self._turn:
             self._backend.step(chunks, logits)
 
-    def _acquire(self, ids: Items[int]) -> Sequence:
+    def _acquire(self, ids: Items[int], text: list[int]) -> Sequence:
         with self._pool:
-            while (sequence := self._choose(ids)) is None:
+            while (sequence := self._choose(ids, text)) is None:
                 self._pool.wait()
             if sequence in self._idle:
                 self._idle.remove(sequence)
@@ -158,10 +172,13 @@ class Engine:
             self._busy.append(sequence)
             return sequence
 
-    def _choose(self, ids: Items[int]) -> Sequence | None:
-        """The idle sequence to go on from; a new one where that drops more than it saves; else the longest unused."""
-        best = max(self._idle, key=lambda s: (_common(s.ids, ids), -len(s.ids)), default=None)
-        if best and 2 * _common(best.ids, ids) >= len(best.ids):
+    def _choose(self, ids: Items[int], text: list[int]) -> Sequence | None:
+        """The idle sequence to go on from; a new one where that drops more than it saves; else the longest unused.
+
+        Of answers to a text only this is worth anything later."""
+        alike = [sequence for sequence in self._idle if sequence.text == text]
+        best = max(alike, key=lambda s: (_common(s.ids, ids), -len(s.ids)), default=None)
+        if best and (text or 2 * _common(best.ids, ids) >= len(best.ids)):
             return best
         return self._open() or next(iter(self._idle), None)
 

@@ -26,6 +26,7 @@ class Request:
     ignore_eos: bool = False
     dropped: tuple[int, ...] = ()  # the prompt's last tokens, left out of `ids`: their text may be spelt otherwise
     reuse: bool = True  # continue from what an earlier request left
+    text: tuple[int, ...] = ()  # what `ids` answer, in models that read a text before
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Completion:
 def stream(engine: Engine, tokenizer: Tokenizer, request: Request) -> Iterator[Chunk]:
     """A Chunk for each token as soon as it is known.  Closed early, it leaves what was read for later requests."""
     watch = Stopwatch()
-    with engine.sequence(request.ids, request.reuse) as sequence:
+    with engine.sequence(request.ids, request.reuse, request.text) as sequence:
         run = _Run(engine, tokenizer, request, sequence, watch)
         chunk = run.first()
         while chunk.finish_reason is None:
@@ -138,7 +139,7 @@ class _Run:
     ) -> None:
         self._engine, self._tokenizer, self._request = engine, tokenizer, request
         self._sequence, self._watch = sequence, watch
-        self._cached = sequence.held
+        self._cached = sequence.held + (len(request.text) if sequence.text_held else 0)
         self._sampler = Sampler(request.params, engine.n_vocab)
         self._sampler.accept_prompt(request.ids)
         self._text = TextStream(tokenizer, request.stops)
@@ -206,6 +207,7 @@ class _Run:
 
     def _last(self, text: str, id: int | None, reason: str) -> Chunk:
         self._watch.token_known()
-        usage = Usage(self._prompt_tokens, self._generated, self._cached)
-        timings = self._watch.timings(len(self._request.ids) - self._cached)
+        read = len(self._request.text)
+        usage = Usage(read + self._prompt_tokens, self._generated, self._cached)
+        timings = self._watch.timings(read + len(self._request.ids) - self._cached)
         return Chunk(text, id, reason, usage, timings)

@@ -55,7 +55,8 @@ class LLM:
     ) -> None:
         """Load `model`: the path of a GGUF file or Hugging Face folder, or a name of the catalog, which is then pulled.
 
-        n_ctx: tokens that a prompt and its answer may take together; more than the model states is lowered to that,
+        n_ctx: tokens that a prompt and its answer may take together, or each of them in models that read a text and
+        answer it; more than the model states is lowered to that,
         with a warning.  None is what it states, or where the KV of that takes over a quarter of the memory
         available, the largest multiple of 256 whose KV does not.  n_threads: None is the physical cores this process
         may use, or what `edgeinfer tune` has found best for this model; a step of one token leaves some of them out
@@ -116,9 +117,18 @@ class LLM:
             self._engine.check_open()
             return self._engines.get(pooling) or self._start(trace(self._file, self.n_ctx, pooling))
 
+    def check_continues(self) -> None:
+        """RequestError where this model does not go on from texts but embeds, ranks or answers them."""
+        self._engine.plan.check_continues()
+
     def check_generates(self) -> None:
         """RequestError where this model does not generate text but embeds or ranks it."""
         self._engine.plan.check_generates()
+
+    @property
+    def answers(self) -> bool:
+        """Whether this model reads a text as a whole and answers it, instead of going on from it."""
+        return self._engine.plan.reader is not None
 
     @property
     def metadata(self) -> Mapping[str, object]:
@@ -142,10 +152,10 @@ class LLM:
     def logits(self, ids: Sequence[int]) -> np.ndarray:
         """Logits after each of the ids, read from an empty context: float32[len(ids), vocab].
 
-        RequestError: ids that are not there, or none.  ContextFullError: more than n_ctx.  BackendError: not enough
-        memory for the array.
+        RequestError: ids that are not there, or none, or a model that answers texts.  ContextFullError: more than
+        n_ctx.  BackendError: not enough memory for the array.
         """
-        self.check_generates()
+        self.check_continues()
         ids = prompts.checked(self.tokenizer, ids)
         if not ids:
             raise RequestError("logits of no token ids")
@@ -171,7 +181,7 @@ class LLM:
         token_healing: bool = True,
         **sampling: Any,
     ) -> Completion:
-        """Go on from a prompt; the whole answer.
+        """Go on from a prompt, or answer it where the model is made to (T5); the whole answer.
 
         prompt: a text, in which control tokens are not looked for, or ids, taken as they are; an empty one is BOS.
         The answer ends where the model ends it, before the first of the strings `stop`, after max_tokens, or where the
@@ -183,8 +193,8 @@ class LLM:
         bytes, which are not repeated.
         sampling: the fields of SamplingParams.
 
-        RequestError: an argument.  ContextFullError: a prompt of n_ctx tokens or more.  BackendError: logits that are
-        not finite.
+        RequestError: an argument.  ContextFullError: a prompt of n_ctx tokens or more, to be answered of more.
+        BackendError: logits that are not finite.
         """
         return collect(self.stream(prompt, max_tokens, stop, seed, ignore_eos, token_healing, **sampling))
 
@@ -203,13 +213,9 @@ class LLM:
         To end early, close the iterator or drop it.  Errors in arguments are raised by the call itself.
         """
         self.check_generates()
-        ids = prompts.from_prompt(self.tokenizer, prompt)
-        self._check_fits(ids, self.n_ctx - 1)
-        healed = token_healing and isinstance(prompt, (str, bytes))
-        kept = back_up(self.tokenizer.texts, ids) if healed else len(ids)
+        ids, spelt = prompts.from_prompt(self.tokenizer, prompt), isinstance(prompt, (str, bytes))
         settings = self._settings(max_tokens, stop, seed, ignore_eos, sampling)
-        request = Request(ids[:kept], **settings, dropped=tuple(ids[kept:]), reuse=seed is None)
-        return stream(self._engine, self.tokenizer, request)
+        return self._stream(ids, spelt, token_healing and spelt, reuse=seed is None, **settings)
 
     def chat(
         self,
@@ -246,10 +252,22 @@ class LLM:
         """`chat` by a Chunk for each token as soon as it is known, as `stream`."""
         self.check_generates()
         ids = prompts.from_messages(self.tokenizer, self.metadata, messages, tools, self._engine.idle_ids())
-        self._check_fits(ids, self.n_ctx - 1)
         settings = self._settings(max_tokens, stop, seed, ignore_eos, sampling)
-        kept = back_up(self.tokenizer.texts, ids) if begun(messages)[1] else len(ids)
-        return stream(self._engine, self.tokenizer, Request(ids[:kept], **settings, dropped=tuple(ids[kept:])))
+        return self._stream(ids, True, bool(begun(messages)[1]), **settings)
+
+    def _stream(self, ids: list[int], spelt: bool, healed: bool, **settings: Any) -> Iterator[Chunk]:
+        """What follows on the ids, or answers them; `spelt`: they are of a text, `healed`: which may end within a
+        token."""
+        plan = self._engine.plan
+        if plan.reader:
+            text = prompts.ended(self.tokenizer, ids) if spelt else ids
+            self._check_fits(text, self.n_ctx)
+            request = Request([plan.start], **settings, text=tuple(text))
+        else:
+            self._check_fits(ids, self.n_ctx - 1)
+            kept = back_up(self.tokenizer.texts, ids) if healed else len(ids)
+            request = Request(ids[:kept], **settings, dropped=tuple(ids[kept:]))
+        return stream(self._engine, self.tokenizer, request)
 
     def embed(
         self,
@@ -273,7 +291,7 @@ class LLM:
         if pooling not in (None, *POOLINGS):
             raise RequestError(f"pooling is {pooling!r}; must be one of {', '.join(POOLINGS)}")
         self._engine.check_open()
-        pooling = pooling or stated_pooling(self._file, self._engine.plan.causal)
+        pooling = pooling or stated_pooling(self._file, self._engine.plan.goes_on)
         if pooling == "rank":
             raise RequestError("this model is made to rank texts (LLM.rerank); give a pooling to embed with it anyway")
         ids = embedding.encode_texts(self.tokenizer, texts)

@@ -23,12 +23,13 @@ def check_kv_type(kv_type: str) -> None:
 
 
 def kv_bytes(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> int:
-    """KV and recurrent states of one sequence.  A sliding-window layer keeps its window and one step.
+    """KV and recurrent states of one sequence, and of the text it answers.  A sliding-window layer keeps its window
+    and one step.
 
     RequestError for an unknown type."""
     check_kv_type(kv_type)
     elements, size = KV_TYPES[kv_type]
-    total = state.sequence_bytes(plan.ops)
+    total = state.sequence_bytes(plan.ops) + (kv_bytes(plan.reader, kv_type, n_ctx, n_ctx) if plan.reader else 0)
     for op in plan.ops:
         if op.caches:  # others read the KV of an earlier layer
             window = op.attrs["window"]
@@ -38,10 +39,12 @@ def kv_bytes(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> int:
     return total
 
 
-def buffer_bytes(plan: Plan, n_batch: int) -> int:
-    """The float32 values of a step: those of one layer, as layers use the same buffers, and one row of logits."""
+def buffer_bytes(plan: Plan, n_batch: int, n_ctx: int) -> int:
+    """The float32 values of a step: those of one layer, as layers use the same buffers, and one row of logits; and of
+    the step that reads a text to answer."""
     widths = sum(op.out.width for op in plan.ops[:-1])
-    return 4 * (n_batch * -(-widths // plan.config.layers) + plan.ops[-1].out.width)
+    reader = buffer_bytes(plan.reader, n_ctx, n_ctx) if plan.reader else 0
+    return reader + 4 * (n_batch * -(-widths // plan.config.layers) + plan.ops[-1].out.width)
 
 
 def context(plan: Plan, n_ctx: int | None, kv_type: str, n_batch: int) -> int:
@@ -67,7 +70,7 @@ def default_context(plan: Plan, kv_type: str, n_batch: int) -> int:
 
 def check(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> None:
     """BackendError that names the figures where one sequence of n_ctx tokens does not fit into the memory available."""
-    kv, buffers = kv_bytes(plan, kv_type, n_ctx, n_batch), buffer_bytes(plan, n_batch)
+    kv, buffers = kv_bytes(plan, kv_type, n_ctx, n_batch), buffer_bytes(plan, n_batch, n_ctx)
     available = machine.available_memory()
     if kv + buffers > available:
         raise BackendError(

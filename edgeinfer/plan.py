@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from edgeinfer import config as model_config
 from edgeinfer import models
@@ -29,13 +29,16 @@ class Plan:
     """`ops` in order of execution; `tensors` are the ones that the ops name.
 
     The last op's out is the logits of the rows wanted, or, with a `pooling`, one row for each sequence of a step: an
-    embedding, or a score if it is "rank".
+    embedding, or a score if it is "rank".  Where there is a `reader`, the plan's tokens are those of an answer, which
+    begins with the token `start`, to a text that this other plan has read before.
     """
 
     ops: tuple[Op, ...]
     config: ModelConfig
     tensors: Mapping[str, Tensor]
     pooling: str = ""
+    reader: Plan | None = None
+    start: int = 0
 
     @functools.cached_property
     def width(self) -> int:
@@ -47,11 +50,22 @@ class Plan:
         """Whether no token depends on those that follow it; if not, a text is to be read in one step."""
         return all(op.attrs["causal"] for op in self.ops if op.kind == "attend")
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the model goes on from a text, token after token."""
+        return self.causal and not self.reader
+
     def check_generates(self) -> None:
         """RequestError where the model is made for something else."""
         if self.pooling or not self.causal:
             what = "rank texts (LLM.rerank)" if self.pooling == "rank" else "embed texts (LLM.embed)"
             raise RequestError(f"this {self.config.arch} model is made to {what}, and cannot generate")
+
+    def check_continues(self) -> None:
+        """RequestError where it is made for something else than going on from a text."""
+        self.check_generates()
+        if self.reader:
+            raise RequestError(f"this {self.config.arch} model answers texts, and says nothing of how a text goes on")
 
 
 def trace(file: GgufFile, n_ctx: int | None = None, pooling: str | None = None) -> Plan:
@@ -74,6 +88,8 @@ def _trace(file: GgufFile, n_ctx: int | None, pooling: str | None) -> Plan:
     b = Builder(config, keys, config.context if n_ctx is None else n_ctx, pools=pooling is not None)
     try:
         out = forward(b)
+        if pooling and b.reader:
+            b.ops, b.reader, b.hidden = b.reader, [], b.text
         if pooling is None:
             pooling = stated_pooling(file, causal=False) if b.hidden is None else ""
         out = _tail(b, out if b.hidden is None else b.hidden, pooling) if pooling else _without_classifier(b, out)
@@ -82,7 +98,12 @@ def _trace(file: GgufFile, n_ctx: int | None, pooling: str | None) -> Plan:
     b.finish()
     if out != b.ops[-1].out or not (pooling or out.width == config.vocab):
         raise AssertionError(f"the file of {config.arch} in models/ must end with the logits, {config.vocab} wide")
-    return Plan(tuple(b.ops), config, {name: file.tensors[name] for op in b.ops for name in op.weights}, pooling)
+    reader = Plan(tuple(b.reader), config, _tensors(file, b.reader)) if b.reader else None
+    return Plan(tuple(b.ops), config, _tensors(file, b.ops), pooling, reader, b.start)
+
+
+def _tensors(file: GgufFile, ops: Sequence[Op]) -> dict[str, Tensor]:
+    return {name: file.tensors[name] for op in ops for name in op.weights}
 
 
 def stated_pooling(file: GgufFile, causal: bool) -> str:

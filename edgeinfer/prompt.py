@@ -118,5 +118,11 @@ def _with_bos(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
     return [bos, *ids] if tokenizer.add_bos and bos is not None and ids[:1] != [bos] else ids
 
 
+def ended(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+    """The ids of a whole text, with EOS where the model wants one."""
+    eos = tokenizer.eos_id
+    return [*ids, eos] if tokenizer.add_eos and eos is not None and ids[-1:] != [eos] else ids
+
+
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")

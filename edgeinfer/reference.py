@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgeinfer.backend import Chunk, Top, check_step, full_step_top
+from edgeinfer.backend import Chunk, Top, answering, check_step, full_step_top
 from edgeinfer.errors import BackendError, RequestError
 from edgeinfer.plan import Plan
 from edgeinfer.reference_ops import OPS
@@ -25,6 +25,7 @@ class ReferenceBackend:
         self.plan = plan
         self._weights = Weights(plan.tensors)
         self._held: dict[int, Held] = {}
+        self._reader = ReferenceBackend(plan.reader, n_ctx, n_ctx, 1) if plan.reader else None
 
     def open(self) -> int:
         free = [seq for seq in range(self.n_seq) if seq not in self._held]
@@ -50,6 +51,16 @@ class ReferenceBackend:
             raise RequestError(f"a sequence of {held.length} tokens cannot be cut to {length}")
         self._held[seq] = held.cut(length)
         return length
+
+    def read_text(self, seq: int, ids: Sequence[int]) -> None:
+        reader = answering(self._reader)
+        self.cut(seq, 0)
+        self._held[seq], reader._held[0] = Held(), Held()
+        reader.step([Chunk(0, ids, 0)], np.empty((0, reader.plan.width), np.float32))
+        self._held[seq].text = reader._held[0].text
+
+    def has_text(self, seq: int) -> bool:
+        return bool(self._of(seq).text)
 
     def step(self, chunks: Sequence[Chunk], logits: Array) -> None:
         check_step(self, chunks, logits)

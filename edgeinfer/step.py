@@ -20,9 +20,12 @@ STEP_FIELDS = {name: place for place, name in enumerate(record.STEP.names)}
 class Step:
     """The record of a step and the numbers it points to."""
 
-    def __init__(self, n_batch: int, n_seq: int, windows: list[int], plan: Plan) -> None:
+    def __init__(self, n_batch: int, n_seq: int, windows: list[int], plan: Plan, texts: KVCache | None = None) -> None:
+        """`texts`: of the sequences with the same numbers, that these answer."""
         self._record = Numbers(record.OP_FIELDS)
-        self._rows = {name: Numbers(n_batch) for name in ("ids", "instead", "positions", "segments", "picked")}
+        names = ("ids", "instead", "positions", "segments", "picked", "text_ends", "text_tables")
+        self._rows = {name: Numbers(n_batch) for name in names}
+        self._texts = texts
         self._instead = {id: other for op in plan.ops for id, other in op.attrs.get("instead", ())}
         self._segmented = [op.attrs for op in plan.ops if op.kind == "segments"]
         self._spans, self._states = Numbers(2 * n_seq), Numbers(2 * n_seq)
@@ -55,6 +58,9 @@ class Step:
             self._rows["positions"].put(row, range(length, length + count))
             for attrs in self._segmented:
                 self._rows["segments"].put(row, segments(chunk.ids, attrs["separator"], attrs["count"]).tolist())
+            if self._texts:
+                self._rows["text_ends"].put(row, (self._texts.lengths[chunk.seq] - 1,) * count)
+                self._rows["text_tables"].put(row, (self._texts.groups[0].table(chunk.seq),) * count)
             self._rows["picked"].put(outputs, range(stop - chunk.outputs, stop))
             self._spans.put(2 * number, (row, count))
             self._states.put(2 * number, states.begin(chunk.seq, count))

@@ -48,6 +48,8 @@ def tune(plan: Plan) -> Threads:
     backend = CpuBackend(plan, context, cores, "f16", PROMPT, 1)
     try:
         seq, logits = backend.open(), np.zeros((1, plan.width), np.float32)
+        if plan.reader:
+            backend.read_text(seq, [1])
 
         def seconds(count: int, tokens: int) -> float:
             backend.use(count, count)

@@ -60,7 +60,9 @@ class Weights:
         size = sum(_room(tensor) for tensor in missing)
         if missing and self._copies(size):
             self._copy(missing, size)
-        return dataclasses.replace(plan, tensors={name: self._copied.get(name, t) for name, t in plan.tensors.items()})
+        reader = self.place(plan.reader) if plan.reader else None
+        tensors = {name: self._copied.get(name, tensor) for name, tensor in plan.tensors.items()}
+        return dataclasses.replace(plan, tensors=tensors, reader=reader)
 
     def _copies(self, size: int) -> bool:
         if self._kind == "mmap":

@@ -17,6 +17,10 @@ def forward(b: Builder) -> Value:
     for layer in b.blocks(range(c.layers), "enc.blk"):
         q, k, v = b.qkv(b.norm(x, "attn_norm"))
         x = b.add(x, b.linear(b.attend(q, k, v, layer, scale=1.0, scores=BIASED), "attn_o", c.dim))
-        h = b.norm(x, "ffn_norm")
-        x = b.add(x, b.gated_mlp(h, "gelu") if b.has("ffn_gate") else b.plain_mlp(h, "relu"))
+        x = feed_forward(b, x)
     return b.norm(x, "enc.output_norm")
+
+
+def feed_forward(b: Builder, x: Value) -> Value:
+    h = b.norm(x, "ffn_norm")
+    return b.add(x, b.gated_mlp(h, "gelu") if b.has("ffn_gate") else b.plain_mlp(h, "relu"))

@@ -47,7 +47,7 @@ class Attend:
                 start = (bands - 1 - unit / r.kv_heads) * band
                 head = unit - unit / r.kv_heads * r.kv_heads
                 chunk = begin + (item - unit * parts) * share
-                final = e.field(s.positions + (first + count - 1) * 8, 0)
+                final = e.field(r.positions + (first + count - 1) * 8, 0)
                 of = Rows(first, start, e.least(rows - start, band), head, final)
                 Band(e, self.kv_type, self.extras, r, s, scratch, of).run(chunk, e.least(chunk + share, end), parts)
 
@@ -55,7 +55,7 @@ class Attend:
         self, e: Emitter, r: SimpleNamespace, s: SimpleNamespace, first: Value, count: Value
     ) -> tuple[Value, Value]:
         """Chunks begin..end - 1 are what the rows of a sequence see."""
-        start, last = (e.field(s.positions + row * 8, 0) for row in (first, first + count - 1))
+        start, last = (e.field(r.positions + row * 8, 0) for row in (first, first + count - 1))
         _, earliest = seen(e, r, self.extras, start, last)
         return earliest / CHUNK, seen(e, r, self.extras, last, last)[0] / CHUNK + 1
 

@@ -121,7 +121,7 @@ class Band:
         row, valid = e.least(i, self.of.count - 1), i < self.of.count
         self.products.query(self._source(row, r.q, r.q_stride, r.key_dim), self.q + i * ROW)
         token, head = self._token(row)
-        position = e.field(self.s.positions + token * 8, 0)
+        position = e.field(self.r.positions + token * 8, 0)
         last, earliest = seen(e, r, self.extras, position, self.of.final)
         self.scores.note(i, token, head, position, e.select(valid, last, -1), earliest)
         sinks = "sinks" in self.extras  # a sink is a key whose score is given and whose value is zero

@@ -126,15 +126,16 @@ CACHE = (
     *("kv_heads", "key_dim", "value_dim"),
 )
 STORE = operation("k", "k_stride", "v", "v_stride", *CACHE)
-# ahead: positions after its own that a row sees, as far as the step goes; slopes, sinks: f32[heads]; chunk: positions
-# see back to its last multiple only, 0 for all; cap_f32: of the scores.  With biases these stand where slopes would:
-# f32[heads][BIASES], in units of log(2), of keys from behind to ahead.  seen: f32 rows, whole numbers whose bits say
-# which of 16 positions count, seen_head bytes from those of a KV head to the next one's.
+# positions: i64[tokens], where rows stand; ahead: positions after its own that a row sees, as far as the step goes;
+# slopes, sinks: f32[heads]; chunk: positions see back to its last multiple only, 0 for all; cap_f32: of the scores.
+# With biases these stand where slopes would: f32[heads][BIASES], in units of log(2), of keys from behind to ahead.
+# seen: f32 rows, whole numbers whose bits say which of 16 positions count, seen_head bytes from those of a KV head to
+# the next one's.
 ATTEND = operation(
     *("q", "q_stride", "out", "out_stride"),
     *CACHE,
     *("group", "window", "ahead", "counter", "scale_f32", "slopes", "sinks", "chunk", "cap_f32"),
-    *("seen", "seen_stride", "seen_head"),
+    *("seen", "seen_stride", "seen_head", "positions"),
 )
 # set_bytes: from the scores of a head to the next one's, where heads are told apart
 RATE = operation("q", "q_stride", "w", "w_stride", "out", "out_stride", *CACHE, "heads", "set_bytes", "counter")

@@ -27,7 +27,7 @@ class HashBackend:
         self.n_ctx, self.n_batch, self.n_seq, self.n_vocab = n_ctx, n_batch, n_seq, VOCAB
         self.sequences, self.steps, self.ring, self.fits, self.closed = {}, [], ring, fits, 0
         self.pause, self.running, self.grain = pause, threading.Lock(), grain
-        self.plan = types.SimpleNamespace(width=VOCAB, pooling="", causal=True)
+        self.plan = types.SimpleNamespace(width=VOCAB, pooling="", causal=True, reader=None)
 
     def open(self):
         if len(self.sequences) >= min(self.n_seq, self.fits):

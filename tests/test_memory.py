@@ -44,7 +44,7 @@ def test_unknown_kv_type_names_those_there_are(plans):
 
 
 def test_buffers_grow_with_the_step(plans):
-    one, many = (memory.buffer_bytes(plans["llama"], n) for n in (1, 101))
+    one, many = (memory.buffer_bytes(plans["llama"], n, 512) for n in (1, 101))
     assert (many - one) % 400 == 0 and many - one >= 400 * 64 * 5
     assert one > 4 * 300
 

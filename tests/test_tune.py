@@ -10,6 +10,7 @@ from edgeinfer import machine, tune
 from edgeinfer.formats import gguf
 from edgeinfer.plan import trace
 from tests import tiny
+from tests.models.decoders import ANSWERS
 
 
 @pytest.fixture
@@ -18,6 +19,13 @@ def plan(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 4)
     with gguf.open(tiny.write(tmp_path / "m.gguf")) as file:
         yield trace(file)
+
+
+def test_a_model_that_answers_is_measured_too(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEINFER_HOME", str(home))
+    monkeypatch.setattr(machine, "cores", lambda: 1)
+    with gguf.open(ANSWERS["t5"].write(tmp_path / "m.gguf")) as file:
+        assert tune.tune(trace(file)) == tune.Threads(1, 1)
 
 
 @pytest.mark.parametrize("cores, tried", [(1, [1]), (2, [2, 1]), (3, [3, 2, 1]), (8, [8, 7, 6, 4, 2, 1])])

@@ -22,7 +22,7 @@ from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 from transformers.models.hy_v4 import modeling_hy_v4
 from transformers.models.hy_v4_vl import modeling_hy_v4_vl
 
-from benchmarks.huggingface_golden import dense, encoders, experts, gemma, latent, recurrent, vision
+from benchmarks.huggingface_golden import answers, dense, encoders, experts, gemma, latent, recurrent, vision
 from benchmarks.huggingface_golden.settings import BASE, LEFT_OUT, Cases
 from benchmarks.huggingface_golden.twins import TWINS
 from tests.huggingface import golden
@@ -74,7 +74,7 @@ def published(name: str) -> str:
 
 
 def make(name: str) -> None:
-    wanted, changes = {**GENERATING, **encoders.CASES}[name]
+    wanted, changes = {**GENERATING, **encoders.CASES, **answers.CASES}[name]
     settings = {key: value for key, value in {**BASE, **changes}.items() if value is not None or key not in LEFT_OUT}
     if wanted.islower():  # by the type of its config, where transformers has another class for it
         config, model_class = transformers.AutoConfig.for_model(wanted, **settings), transformers.AutoModelForCausalLM
@@ -88,6 +88,8 @@ def make(name: str) -> None:
         with safe_open(path, "np") as file:
             names = [key for key in file.keys() if not key.endswith(COMPUTED)]  # noqa: SIM118
             shapes = {key: tuple(file.get_slice(key).get_shape()) for key in names}
+        if name.endswith("untied"):  # which T5's classes are made as, but not saved
+            shapes["lm_head.weight"] = shapes["shared.weight"]
         tensors, kept = TWINS[name](shapes) if name in TWINS else ({}, {})
         for key, shape in shapes.items() if name not in TWINS else ():
             if name.endswith("mxfp4") and key.endswith(("gate_up_proj", "down_proj")):
@@ -106,6 +108,12 @@ def make(name: str) -> None:
         saved = json.loads(pathlib.Path(folder, "config.json").read_text())
     if name in encoders.CASES:
         keep(name, saved, shapes, **encoded(model))
+        return
+    if name in answers.CASES:
+        ids = torch.tensor([golden.IDS])
+        with torch.no_grad():
+            logits = model(ids, decoder_input_ids=ids.flip(1)).logits[0].numpy()
+        keep(name, saved, shapes, logits=logits)
         return
     if wanted == "Llama4ForConditionalGeneration":  # which fails without a picture
         model = model.language_model
@@ -133,7 +141,9 @@ def encoded(model: torch.nn.Module) -> dict[str, np.ndarray]:
 
 def keep(name: str, config: dict[str, object], shapes: dict[str, tuple[int, ...]], **numbers: np.ndarray) -> None:
     config = {key: value for key, value in config.items() if key not in ("transformers_version", "dtype")}
-    folder = golden.ENCODERS if name in encoders.CASES else golden.FOLDER
+    folder = golden.FOLDER
+    if name in (*encoders.CASES, *answers.CASES):
+        folder = golden.ENCODERS if name in encoders.CASES else golden.ANSWERS
     folder.mkdir(exist_ok=True)
     np.savez_compressed(folder / f"{name}.npz", config=json.dumps(config), shapes=json.dumps(shapes), **numbers)
     print(name, *(f"{kind}: deviation {x.std():.2f}" for kind, x in numbers.items()))
@@ -141,5 +151,5 @@ def keep(name: str, config: dict[str, object], shapes: dict[str, tuple[int, ...]
 
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
-    for case in sys.argv[1:] or [*GENERATING, *encoders.CASES]:
+    for case in sys.argv[1:] or [*GENERATING, *encoders.CASES, *answers.CASES]:
         make(case)

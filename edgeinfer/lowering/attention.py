@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from edgeinfer.errors import UnsupportedError
-from edgeinfer.lowering.nodes import Buffer, Node, Nodes
+from edgeinfer.lowering.nodes import Buffer, Node, Nodes, keys_at
 from edgeinfer.plan import Op
 from edgeinfer.simd_kernels import layout, record
 
@@ -45,17 +45,22 @@ class Attention(Nodes):
         fields["sinks"] = self.floats(op.weights[0]) if extras["sinks"] else 0
         name = layout.attend_name(self.cache.kv_type, [extra for extra, given in extras.items() if given])
         reads = {"q": self.rotated(op, 0, a["key_dim"]), "": pool}
+        helpers["positions"] = "text_ends" if a["text"] else "positions"
         fields |= {} if seen else {"seen": 0, "seen_stride": 0}
         fields["seen_head"] = 4 * op.ins[3].width // a["sets"] if a["sets"] > 1 else 0
         self.emit(op, name, record.ATTEND, fields, reads | seen, helpers, alone=False)
         out = self.values[op.out.id]
         self.rotate(out, out, op.out.width, a["value_dim"])
 
+    def store(self, op: Op) -> None:
+        self.stored(op)
+
     def biases(self, op: Op) -> int:
         buckets = op.attrs["buckets"][::-1]  # from here on from behind to ahead
         wide = np.pad(buckets, (layout.BIASES - len(buckets)) // 2, mode="edge")
         by_distance = self.plan.tensors[op.weights[0]].float32()[wide].T
-        return self.address(np.ascontiguousarray(by_distance / np.float32(math.log(2))))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite gives logits that are not
+            return self.address(np.ascontiguousarray(by_distance / np.float32(math.log(2))))
 
     def rate(self, op: Op) -> None:
         (fields, helpers, pool), heads, each = self.stored(op), op.attrs["heads"], len(op.ins) == 2
@@ -75,17 +80,19 @@ class Attention(Nodes):
 
     def stored(self, op: Op) -> tuple[dict[str, int | float], dict[str, str], Buffer]:
         """What kernels have to know of a layer's keys and values, after the op's own, if it has such, are stored."""
-        a, kv = op.attrs, self.cache.kv_type
+        a, text = op.attrs, op.attrs.get("text", False)
+        cache = self.texts if text and self.texts else self.cache
+        kv, window = cache.kv_type, cache.windows[a["layer"]]
         for name in ("key_dim", "value_dim"):
             if a[name] > layout.HEAD_ROOM:
                 raise UnsupportedError(
                     f"attention heads of {a[name]} dims; the kernels have room for {layout.HEAD_ROOM}"
                 )
         key_bytes, value_bytes = layout.block_bytes(kv, a["key_dim"], a["value_dim"])
-        blocks = self.cache.groups[self.cache.windows[a["layer"]]].pool_blocks
+        blocks = cache.groups[window].pool_blocks
         fields: dict[str, int | float] = {
             "tables": 0,
-            "pool": self.cache.pools[a["layer"]].ctypes.data,
+            "pool": cache.pools[a["layer"]].ctypes.data,
             "head_bytes": blocks * (key_bytes + value_bytes),
             "value_at": blocks * key_bytes,
             "key_bytes": key_bytes,
@@ -93,10 +100,11 @@ class Attention(Nodes):
             **{name: a[name] for name in ("kv_heads", "key_dim", "value_dim")},
         }
         pool = self.cached.setdefault(a["layer"], Buffer(0))
-        helpers = {"tables": f"tables{self.cache.windows[a['layer']]}"}
+        helpers = {"tables": "text_tables" if text else f"tables{window}"}
         if op.caches:
-            keys = self.rotated(op, 1, a["key_dim"])
-            reads = {"k": keys, "v": self.rotated(op, 2, a["value_dim"]) if a["value_dim"] else keys}
+            at = keys_at(op)
+            keys = self.rotated(op, at, a["key_dim"])
+            reads = {"k": keys, "v": self.rotated(op, at + 1, a["value_dim"]) if a["value_dim"] else keys}
             self.nodes.append(
                 Node(f"store.{kv}", record.STORE, dict(fields), reads, {"": pool}, self.rows, True, dict(helpers))
             )

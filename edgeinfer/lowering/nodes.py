@@ -73,6 +73,11 @@ def parts(rows: int, chunk: int) -> int:
     return -(-rows // chunk)
 
 
+def keys_at(op: Op) -> int:
+    """Which input of an op that caches is K, before V."""
+    return 0 if op.kind == "store" else 1
+
+
 class Boards:
     """Memory where it is noted what has been done of operations (simd_kernels/parts.py)."""
 
@@ -93,15 +98,17 @@ class Boards:
 class Nodes:
     """The nodes so far, and where the values of ops lie."""
 
-    def __init__(self, plan: Plan, cache: KVCache, threads: int) -> None:
-        self.plan, self.cache, self.threads = plan, cache, threads
+    def __init__(self, plan: Plan, cache: KVCache, threads: int, texts: KVCache | None = None) -> None:
+        """`texts` has what the plan's reader keeps."""
+        self.plan, self.cache, self.threads, self.texts = plan, cache, threads, texts
         self.ops = early(plan.ops)
         self.readers = Counter(x.id for op in self.ops for x in op.ins)
         self.linears: dict[int, list[Op]] = defaultdict(list)  # by the value they read
         for op in self.ops:
             if op.kind == "linear":
                 self.linears[op.ins[0].id].append(op)
-        self.attended = {op.ins[2].id for op in self.ops if op.kind == "attend" and op.caches}
+        caching = [op for op in self.ops if op.kind in ("attend", "store") and op.caches]
+        self.attended = {op.ins[keys_at(op) + 1].id for op in caching}
         self.nodes: list[Node] = []
         self.values: dict[int, Buffer] = {}
         self.quantised: dict[tuple[int, bool], Buffer] = {}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from edgeinfer.op import Op, Value
 
 MEETS_OTHERS = (
-    *("embed", "marks", "positions", "segments", "rope", "temper", "attend", "rate", "choose"),
+    *("embed", "marks", "positions", "segments", "rope", "temper", "attend", "store", "rate", "choose"),
     *("shift", "conv", "condense", "ssm", "wkv", "delta"),
 )
 

@@ -41,7 +41,10 @@ def attend(op: Op, step: Step, q: Array, *kv: Array) -> Array:
     name = f"attend {op.attrs['layer']}"
 
     def one(held: Held, q: Array, *kv: Array) -> Array:
-        keys, values = held.append(name, *(parts(x, op.attrs["kv_heads"]) for x in kv[:2])) if kv else held.rows[name]
+        if kv:
+            keys, values = held.append(name, *(parts(x, op.attrs["kv_heads"]) for x in kv[:2]))
+        else:
+            keys, values = held.text[op.attrs["layer"]] if op.attrs["text"] else held.rows[name]
         return attend_one(op, q, keys, values, sinks, biases, *kv[2:])
 
     return step.each(one, q, *kv)
@@ -66,7 +69,10 @@ def attend_one(
     scores = q @ keys.transpose(0, 2, 1) * np.float32(op.attrs["scale"])  # f32[heads, tokens, positions]
     scores = cap * np.tanh(scores / cap) if cap else scores
     positions = np.arange(keys.shape[1])
-    behind = positions[-q.shape[1] :, None] - positions  # how far each key lies behind each query
+    own = positions[-q.shape[1] :]
+    if op.attrs["text"]:  # all of which is seen, as from its end
+        own = positions[-1:].repeat(q.shape[1])
+    behind = own[:, None] - positions  # how far each key lies behind each query
     if op.attrs["slopes"]:
         scores = scores - np.array(op.attrs["slopes"], np.float32)[:, None, None] * np.abs(behind).astype(np.float32)
     if biases is not None:
@@ -97,6 +103,13 @@ def visible(op: Op, behind: np.ndarray, positions: np.ndarray) -> np.ndarray:
     if op.attrs["chunk"]:
         seen &= positions >= positions[-len(behind) :, None] // op.attrs["chunk"] * op.attrs["chunk"]
     return seen
+
+
+def store(op: Op, step: Step, k: Array, v: Array) -> Array:
+    """A text is read in one step."""
+    for rows, held in zip(step.slices(), step.held, strict=True):
+        held.text[op.attrs["layer"]] = parts(k[rows], op.attrs["kv_heads"]), parts(v[rows], op.attrs["kv_heads"])
+    return k[:, :0]
 
 
 def rate(op: Op, step: Step, q: Array, k: Array, *w: Array) -> Array:
@@ -134,4 +147,4 @@ def spread(seen: Array) -> np.ndarray:
     return bits.reshape(*seen.shape[:2], -1).astype(bool)
 
 
-OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (rope, temper, attend, rate, choose)}
+OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (rope, temper, attend, store, rate, choose)}

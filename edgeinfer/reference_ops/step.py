@@ -48,12 +48,14 @@ class Held:
     """What is kept of a sequence: its length in tokens, and by the name of what needs them, rows of all its tokens.
 
     States of recurrent ops are kept with the number of tokens they have seen; where that is another than the sequence
-    now has, the state is made anew from the rows, so that cutting a sequence never loses anything.
+    now has, the state is made anew from the rows, so that cutting a sequence never loses anything.  `text` has K and V
+    of the text that the sequence answers, by layer.
     """
 
     length: int = 0
     rows: dict[str, tuple[Array, ...]] = dataclasses.field(default_factory=dict)
     states: dict[str, tuple[int, Any]] = dataclasses.field(default_factory=dict)
+    text: dict[int, tuple[Array, Array]] = dataclasses.field(default_factory=dict)
 
     def append(self, name: str, *new: Array) -> tuple[Array, ...]:
         """The rows of `name` with the new tokens' behind them.  `length` is left to the end of the step."""
@@ -78,7 +80,8 @@ class Held:
         return np.stack(outputs[-len(new[0]) :])
 
     def cut(self, length: int) -> Held:
-        return Held(length, {name: tuple(x[:length] for x in kept) for name, kept in self.rows.items()}, self.states)
+        rows = {name: tuple(x[:length] for x in kept) for name, kept in self.rows.items()}
+        return Held(length, rows, self.states, self.text)
 
 
 @dataclasses.dataclass(frozen=True)

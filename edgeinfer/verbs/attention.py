@@ -58,10 +58,12 @@ class Attention(Tracer):
         scale: float | None = None,
         scores: Scores = PLAIN,
         seen: Value | None = None,
+        text: bool = False,
     ) -> Value:
         """Attention over the sequence's K and V of `layer`, which k and v are appended to first.
 
-        Without k and v it is over those that an earlier op has appended to `layer`.  It is causal, position i seeing
+        Without k and v it is over those that an earlier op has appended to `layer`, or, where `text`, over all that the
+        reader has stored as `layer` of the text that is answered.  It is causal, position i seeing
         j <= i, but where `scores` or the file's attention.causal says otherwise.  A window W lets position i see j
         where |i - j| < W; 0 lets it see all.  `scale` of the scores is 1 / sqrt(key_dim) if None.  `seen`, from
         `choose`, are the only positions that count, for all heads or for those of each KV head; what is not seen
@@ -71,7 +73,8 @@ class Attention(Tracer):
         expect(heads > 0 and q.width % heads == 0, f"attend with {heads} heads of {q.width}")
         key_dim, sets = q.width // heads, 0
         if k is None or v is None:
-            sources = [op.attrs for op in self.ops if op.kind == "attend" and op.attrs["layer"] == layer]
+            kind, ops = ("store", self.reader) if text else ("attend", self.ops)
+            sources = [op.attrs for op in ops if op.kind == kind and op.attrs["layer"] == layer]
             expect(bool(sources) and sources[0]["key_dim"] == key_dim, f"attend over the K and V of layer {layer}")
             kv_heads, value_dim = sources[0]["kv_heads"], sources[0]["value_dim"]
             ins: tuple[Value, ...] = (q,)
@@ -86,6 +89,7 @@ class Attention(Tracer):
                 expect(fits, f"attend to positions of {seen.width} numbers")
                 ins += (seen,)
         buckets = self.keys.integer(BUCKETS, least=4, most=MAX_BUCKETS) if scores.biases else 0
+        causal = scores.causal and self.keys.flag("attention.causal", True)
         return self._emit(
             "attend",
             heads * value_dim,
@@ -100,11 +104,20 @@ class Attention(Tracer):
             scale=key_dim**-0.5 if scale is None else scale,
             cap=scores.cap,
             slopes=alibi_slopes(heads, scores.max_bias),
-            buckets=t5_buckets(buckets) if buckets else (),
+            buckets=t5_buckets(buckets, causal) if buckets else (),
             chunk=scores.chunk,
             sets=sets,
-            causal=scores.causal and self.keys.flag("attention.causal", True),
+            causal=causal or text,
+            text=text,
         )
+
+    def store(self, k: Value, v: Value, layer: int) -> None:
+        """Have the reader store K and V of a text, with heads of key_dim, as `layer` of what its answer attends to."""
+        kv_heads = k.width // self.config.key_dim
+        fits = kv_heads > 0 and k.width % self.config.key_dim == v.width % kv_heads == 0
+        expect(fits, f"K and V of {k.width}, {v.width} to store")
+        dims: dict[str, Any] = {"key_dim": self.config.key_dim, "value_dim": v.width // kv_heads}
+        self._emit("store", 0, (k, v), layer=layer, window=0, kv_heads=kv_heads, **dims)
 
     def _per_head(self, scores: Scores, heads: int, buckets: int) -> tuple[str, ...]:
         """The tensor of sinks or of biases; a layer without biases of its own has those of the one before."""
@@ -155,13 +168,14 @@ def alibi_slopes(heads: int, max_bias: float) -> tuple[float, ...]:
     return tuple(coarse + fine)
 
 
-def t5_buckets(count: int) -> tuple[int, ...]:
+def t5_buckets(count: int, causal: bool) -> tuple[int, ...]:
     """The bucket of keys that lie -REACH .. REACH positions behind, https://arxiv.org/abs/1910.10683: the first half
-    is for those behind, the other for those ahead; of each the first half for one distance each, in the other
-    distances grow as powers.  In float32, as its authors have it."""
-    half, exact = count // 2, count // 4
+    is for those behind, the other for those ahead, or where none of these is seen all are for those behind; of each the
+    first half for one distance each, in the other distances grow as powers.  In float32, as its authors have it."""
+    half = count if causal else count // 2
+    exact = half // 2
     distances = np.arange(REACH + 1, dtype=np.float32)
     powers = np.log(np.maximum(distances, exact) / np.float32(exact)) / np.float32(math.log(REACH / exact))
     far = np.minimum(exact + (powers * np.float32(half - exact)).astype(np.int64), half - 1)
     buckets = np.where(distances < exact, distances.astype(np.int64), far).tolist()
-    return (*(half + bucket for bucket in buckets[:0:-1]), *buckets)
+    return (*(0 if causal else half + bucket for bucket in buckets[:0:-1]), *buckets)

@@ -190,6 +190,13 @@ class Builder(Attention, Experts, Recurrence):
         """Output norm, as RMS norm, and output matrix."""
         return self.unembed(self.norm(self.outputs(x), "output_norm"))
 
+    def answer(self, text: Value) -> None:
+        """What was written so far reads a text, of which `text` is the last rows; what follows reads the tokens of its
+        answer, and of the text no more than what it was told to `store`."""
+        self.outputs(text)
+        self.reader, self.ops, self.text = self.ops, [], text
+        self.start = self.keys.integer("decoder_start_token_id", 0, least=0, most=self.config.vocab - 1)
+
     def expert_width(self) -> int:
         """Width inside an expert."""
         return self.keys.integer("expert_feed_forward_length", 0, least=0) or self._ff_dim()

@@ -32,6 +32,9 @@ class Tracer:
         self.pools = pools
         self.hidden: Value | None = None  # what the output matrix makes logits of, once it does
         self.ops: list[Op] = []
+        self.reader: list[Op] = []  # in models that read a text before they answer it: what does
+        self.text: Value | None = None  # the text's last rows there
+        self.start = 0  # the token that an answer begins with
         self._tensors = keys.file.tensors
         self._prefix = ""
         self._known: set[str] = set()  # tensors the architecture has a use for
@@ -58,10 +61,10 @@ class Tracer:
 
     def blocks(self, numbers: range, stem: str = "blk") -> Iterator[int]:
         """As `layers`, these only, in a model whose layers are not the file's blocks one by one, or are named
-        `stem`.N."""
+        `stem`.N; those past the file's count are shaped as the last one."""
         whole = self.config
         for number in numbers:
-            self._prefix, self.config = f"{stem}.{number}.", whole.at(number)
+            self._prefix, self.config = f"{stem}.{number}.", whole.at(min(number, whole.layers - 1))
             yield number
         self._prefix, self.config = "", whole
 

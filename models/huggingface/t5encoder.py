@@ -25,6 +25,12 @@ FARTHEST = 128  # tokens that are told apart by their distance
 
 
 def write(w: Writer) -> None:
+    numbers(w)
+    usual.both_ways(w)
+    tensors(w)
+
+
+def numbers(w: Writer) -> None:
     kind = w.config.text("feed_forward_proj", default="relu")
     if kind not in ("relu", "gated-gelu"):
         raise UnsupportedError(f"{w.config.where}: feed_forward_proj is {shown(kind)}; {w.arch} has relu or gated-gelu")
@@ -37,7 +43,9 @@ def write(w: Writer) -> None:
     w.key("attention.value_length", size)
     w.key("feed_forward_length", w.config.integer("d_ff"))
     w.key("attention.relative_buckets_count", w.config.integer("relative_attention_num_buckets", default=32))
-    usual.both_ways(w)
+
+
+def tensors(w: Writer) -> None:
     w.ignore("encoder.embed_tokens.weight")
     w.copy(MODEL)
     for _ in w.layers(usual.layers(w), "encoder.block", "enc.blk"):

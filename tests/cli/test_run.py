@@ -7,12 +7,13 @@ import signal
 import pytest
 
 from tests import markov
-from tests.models import encoders
+from tests.models import decoders, encoders
 
 A, B, C = range(markov.FIRST, markov.FIRST + 3)
 TOKENS = [" alpha", " beta", " gamma"]
 PLAIN = "{% for message in messages %}{{ message.content }}{% endfor %}"
 AFTER_O = markov.sentence(markov.BYTES + ord("o"), A, B, C)
+REFERENCE = ("--backend", "reference")
 FOREVER = markov.chain((markov.BYTES + ord("o"), A), (A, A))
 
 
@@ -27,7 +28,7 @@ def run(edgeinfer):
     """`edgeinfer run` on the reference backend, always taking the likeliest token."""
 
     def call(*arguments, input=""):
-        return edgeinfer("run", "--backend", "reference", "--temp", "0", *arguments, input=input)
+        return edgeinfer("run", *REFERENCE, "--temp", "0", *arguments, input=input)
 
     return call
 
@@ -62,6 +63,23 @@ def test_a_model_without_template_says_so_and_continues(run, tmp_path):
     done = run(markov.write(tmp_path / "m.gguf", TOKENS, AFTER_O), "go")
     assert (done.returncode, done.stdout) == (0, " alpha beta gamma\n")
     assert "no chat template" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_model_that_answers_texts_needs_no_template(edgeinfer, run, tmp_path):
+    path = decoders.ANSWERS["t5"].write(tmp_path / "m.gguf")
+    done = run(path, "the dog", "-n", "3", "--stats")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1) and "answer 3 tokens" in done.stderr
+    answer = json.loads(run(path, "the dog", "--json").stdout)  # which has an end, or takes the context
+    assert done.stdout.strip()[:1] == answer["text"].strip()[:1]
+    assert answer["finish_reason"] == "stop" or len(answer["ids"]) == 63
+    assert run(path, "the dog", "--stats").stderr.count("context of 64 tokens is full") == (len(answer["ids"]) == 63)
+    assert "--system needs a chat template" in edgeinfer.fails(2, "run", path, "hi", "--system", "x", *REFERENCE)
+
+
+@pytest.mark.parametrize("command", [("perplexity", "{m}", "{m}", "--ctx", "64", *REFERENCE), ("bench", "{m}")])
+def test_what_goes_on_from_texts_is_refused_for_it(edgeinfer, tmp_path, command):
+    path = decoders.ANSWERS["t5"].write(tmp_path / "m.gguf")
+    assert "this t5 model answers texts" in edgeinfer.fails(2, *(word.format(m=path) for word in command))
 
 
 @pytest.mark.parametrize("arguments", [(), ("--raw",), ("--system", "x")])

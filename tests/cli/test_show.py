@@ -5,7 +5,7 @@ import json
 from edgeinfer import memory, plan
 from edgeinfer.formats import gguf
 from tests import markov, tiny
-from tests.models import encoders
+from tests.models import decoders, encoders
 
 
 def test_the_facts_of_a_file(edgeinfer, tmp_path):
@@ -51,6 +51,13 @@ def test_what_an_encoder_is_made_to_do(edgeinfer, tmp_path):
         shown = edgeinfer("show", encoders.CASES[name].write(tmp_path / "m.gguf")).stdout
         lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
         assert lines["made"] == made_to and "chat" not in lines
+
+
+def test_what_a_model_that_answers_is_made_to_do(edgeinfer, tmp_path):
+    shown = edgeinfer("show", decoders.ANSWERS["t5"].write(tmp_path / "m.gguf")).stdout
+    lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    assert lines["made"] == "to        read a text as a whole and answer it (encoder and decoder)"
+    assert lines["chat"] == "template  no: it answers texts"
 
 
 def test_the_facts_in_words(edgeinfer, tmp_path):

@@ -34,14 +34,19 @@ def run(case: bytes) -> None:
     with placed(case) as path, LLM(path, 40, threads, kv_type, backend, n_batch=16) as llm:
         ids = [rng.randrange(len(llm.tokenizer.pieces)) for _ in range(min(21, llm.n_ctx))]
         try:
+            if not llm.answers:
+                _logits(llm, ids)
             _generate(llm, rng, ids)
         except RequestError:  # it is an encoder
             _embed(llm, rng, ids)
 
 
-def _generate(llm: LLM, rng: random.Random, ids: list[int]) -> None:
+def _logits(llm: LLM, ids: list[int]) -> None:
     logits = llm.logits(ids)
     assert logits.shape == (len(ids), llm.n_vocab) and logits.dtype == np.float32
+
+
+def _generate(llm: LLM, rng: random.Random, ids: list[int]) -> None:
     for prompt in (ids[:3], odd.text(rng, 2)):
         try:
             answer = llm.generate(prompt, max_tokens=3, seed=1, temperature=rng.choice([0, 1]))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 FOLDER = pathlib.Path(__file__).with_name("golden")
-ENCODERS = FOLDER / "encoders"
+ENCODERS, ANSWERS = FOLDER / "encoders", FOLDER / "answers"
 IDS = [1, 5, 17, 42, 3, 88, 64, 23, 9, 51, 12, 77, 30, 6, 45, 90, 2, 33, 71, 18]
 VOCAB = 96
 Shapes = Mapping[str, tuple[int, ...]]
@@ -89,8 +89,13 @@ def encoders() -> list[str]:
     return sorted(f"{ENCODERS.name}/{path.stem}" for path in ENCODERS.glob("*.npz"))
 
 
+def answers() -> list[str]:
+    return sorted(f"{ANSWERS.name}/{path.stem}" for path in ANSWERS.glob("*.npz"))
+
+
 def load(name: str) -> tuple[dict[str, Any], dict[str, tuple[int, ...]], np.ndarray]:
-    """config.json, the tensors' shapes, and logits f32[ids, vocab]; of encoders the last rows f32[ids, dim]."""
+    """config.json, the tensors' shapes, and logits f32[ids, vocab], where a text is answered of IDS
+    reversed to IDS; of encoders the last rows f32[ids, dim]."""
     with np.load(FOLDER / f"{name}.npz") as file:
         shapes = {key: tuple(shape) for key, shape in json.loads(str(file["shapes"])).items()}
         return json.loads(str(file["config"])), shapes, file["rows" if "rows" in file else "logits"]

@@ -47,6 +47,17 @@ def test_an_encoder_s_folder_gives_the_rows_and_the_score_of_transformers(name, 
         assert plan.stated_pooling(file, causal=False) == ("mean" if score is None else "rank")
 
 
+@pytest.mark.parametrize("name", golden.answers())
+def test_a_folder_that_answers_texts_gives_the_logits_of_transformers(name, tmp_path):
+    config, shapes, expected = golden.load(name)
+    assert expected.shape == (len(golden.IDS), golden.VOCAB) and expected.std() > 0.05
+    with files.open(golden.write_folder(tmp_path / "model", config, shapes)) as file:
+        backend, found = ReferenceBackend(plan.trace(file, 32), 32, 32, 1), np.empty_like(expected)
+        backend.read_text(seq := backend.open(), golden.IDS)
+        backend.step([Chunk(seq, golden.IDS[::-1], len(found))], found)
+    assert np.abs(found - expected).max() < TOLERANCE * expected.std()
+
+
 def pooled(file, pooling):
     traced = plan.trace(file, 32, pooling)
     backend, out = ReferenceBackend(traced, 32, 32, 1), np.empty((1, traced.width), np.float32)
@@ -54,7 +65,7 @@ def pooled(file, pooling):
     return out[0]
 
 
-@pytest.mark.parametrize("name", [*golden.names(), *golden.encoders()])
+@pytest.mark.parametrize("name", [*golden.names(), *golden.encoders(), *golden.answers()])
 def test_what_is_converted_is_what_ran(name, tmp_path):
     config, shapes, _ = golden.load(name)
     folder = golden.write_folder(tmp_path / "model", config, shapes)
@@ -72,7 +83,8 @@ def test_what_is_converted_is_what_ran(name, tmp_path):
 
 
 def test_every_class_has_a_golden_case():
-    stated = {golden.load(name)[0]["architectures"][0] for name in [*golden.names(), *golden.encoders()]}
+    names = [*golden.names(), *golden.encoders(), *golden.answers()]
+    stated = {golden.load(name)[0]["architectures"][0] for name in names}
     twins = {"JinaBertModel", "JinaBertForMaskedLM"}  # of which transformers has none: in test_twins.py
     assert stated == set(huggingface.classes()) - twins
 

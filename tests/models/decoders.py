@@ -564,6 +564,33 @@ T5_LAYERS: Shapes = (
         *(matrix(f"attn_{name}", HEADS * HEAD_DIM) for name in "qkv"),
     ).items()}
 )  # fmt: skip
+T5_MLP = matrix("ffn_up", FF) | matrix("ffn_down", DIM, FF)
+T5_ATTENTION = matrix("attn_o", DIM, HEADS * HEAD_DIM) | {
+    name: shape for part in "qkv" for name, shape in matrix(f"attn_{part}", HEADS * HEAD_DIM).items()
+}
+T5_CROSS: Shapes = vector("cross_attn_norm") | {f"cross_{name}": shape for name, shape in T5_ATTENTION.items()}
+T5_DECODER: Shapes = vector("dec.output_norm") | {
+    f"dec.{name}": shape for name, shape in layers(2, NORMS, T5_MLP, T5_ATTENTION, T5_CROSS).items()
+}
+T5_ANSWERS: dict[str, Any] = {
+    **{name: value for name, value in T5.items() if name != "attention.causal"},
+    **{"decoder_block_count": 2, "decoder_start_token_id": 3},
+}
+ANSWERS = {  # models that read a text and answer it
+    "t5": Case("t5", T5_ANSWERS, T5_LAYERS | T5_DECODER | {"dec.blk.0.attn_rel_b.weight": (32, HEADS)}),
+    "t5-untied": Case(
+        "t5",
+        T5_ANSWERS,
+        T5_LAYERS
+        | T5_DECODER
+        | matrix("output", tiny.VOCAB)
+        | {
+            f"{part}.blk.{layer}.attn_rel_b.weight": (32, HEADS)  # UMT5 has them in each layer
+            for part, count in (("enc", LAYERS), ("dec", 2))
+            for layer in range(count)
+        },
+    ),
+}
 ENCODERS = {
     "eurobert": Case("eurobert", NARROW, ROWS | vector("output_norm") | layers(LAYERS, NORMS, GQA_QKV, MLP)),
     "llama-embed": Case(
@@ -586,7 +613,7 @@ def keep(found: dict[str, np.ndarray]) -> None:
     }
     lines = [
         f"{json.dumps(name)}: {json.dumps(golden[name], separators=(',', ':'))}"
-        for name in CASES | ENCODERS
+        for name in CASES | ENCODERS | ANSWERS
         if name in golden
     ]
     PAGE.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -86,9 +86,11 @@ NEEDS: dict[str, Test] = {
     "chunked attention": lambda op: op.kind == "attend" and op.attrs["chunk"],
     "attention to both sides": lambda op: op.kind == "attend" and not op.attrs.get("causal", True),
     "soft caps": lambda op: op.kind == "softcap" or (op.kind == "attend" and op.attrs["cap"]),
-    "attention sinks": lambda op: op.kind == "attend" and op.weights,
+    "attention sinks": lambda op: op.kind == "attend" and op.weights and not op.attrs["buckets"],
+    "biases by distance": lambda op: op.kind == "attend" and op.attrs["buckets"],
     "picked positions": lambda op: op.kind == "choose",
-    "shared KV": lambda op: op.kind == "attend" and len(op.ins) == 1,
+    "shared KV": lambda op: op.kind == "attend" and len(op.ins) == 1 and not op.attrs["text"],
+    "a text read before": lambda op: op.kind == "store",
     "latent attention": lambda op: op.kind == "head_linear",
     "experts": lambda op: op.kind == "expert_linear",
     "short convolutions": lambda op: op.kind == "conv",
@@ -119,11 +121,13 @@ def needs(arch: str) -> str:
     """What the plans of the kit's models and of our own random ones of this architecture are made of."""
     ops: list[Op] = []
     with tempfile.TemporaryDirectory() as folder:
-        made = [case for case in decoders.CASES.values() if case.arch.replace("-", "_") == arch]
+        known = decoders.CASES | decoders.ANSWERS
+        made = [case for case in known.values() if case.arch.replace("-", "_") == arch]
         paths = [case.write(pathlib.Path(folder) / f"{number}.gguf") for number, case in enumerate(made)]
         for path in paths + [SHARED / "kit" / "arch" / f"{case['name']}.gguf" for case in cases()[arch]]:
             with gguf.open(path) as file:
-                ops += trace(file).ops
+                traced = trace(file)
+                ops += [*traced.ops, *(traced.reader.ops if traced.reader else ())]
     return ", ".join(need for need, test in NEEDS.items() if any(test(op) for op in ops))
 
 

@@ -15,7 +15,7 @@ from edgeinfer.errors import UnsupportedError
 from edgeinfer.formats import gguf
 from edgeinfer.reference import ReferenceBackend
 from tests.models import oracle
-from tests.models.decoders import CASES, DIM, ENCODERS, KEPT, PAGE, PICTURES_END, PROMPT
+from tests.models.decoders import ANSWERS, CASES, DIM, ENCODERS, KEPT, PAGE, PICTURES_END, PROMPT
 
 GOLDEN = json.loads(PAGE.read_text())
 LIMIT = 1e-4  # between our backends
@@ -23,8 +23,10 @@ COUNT = len(PROMPT)
 
 
 def test_every_case_has_its_golden_numbers():
-    assert GOLDEN.keys() == CASES.keys() | ENCODERS.keys()
-    assert {len(GOLDEN[name]) for name in CASES} == {KEPT} and {len(GOLDEN[name]) for name in ENCODERS} == {DIM}
+    assert GOLDEN.keys() == CASES.keys() | ENCODERS.keys() | ANSWERS.keys()
+    assert {len(GOLDEN[name]) for name in CASES | ANSWERS} == {KEPT} and {len(GOLDEN[name]) for name in ENCODERS} == {
+        DIM
+    }
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -57,6 +59,22 @@ def test_rows_of_encoders_are_llama_cpps(tmp_path, name, backend):
     assert np.abs(found[0] - GOLDEN[name]).max() < ENCODERS[name].tolerance
 
 
+@pytest.mark.parametrize("name", ANSWERS)
+def test_logits_of_an_answer_are_llama_cpps(tmp_path, name, home, monkeypatch):
+    """But that it does not scale them where the output matrix is the embedding, as T5's authors do."""
+    monkeypatch.setenv("EDGEINFER_HOME", str(home))
+    factor = 1 if "output.weight" in ANSWERS[name].shapes else DIM**-0.5
+    with gguf.open(ANSWERS[name].write(tmp_path / "m.gguf")) as file:
+        traced = plan.trace(file, COUNT)
+        reference = ReferenceBackend(traced, COUNT, COUNT, 1)
+        reference.read_text(reference.open(), PROMPT)
+        wanted = oracle.run(reference, 0, PROMPT[::-1], [COUNT])
+        assert np.abs(wanted[-1, :KEPT] - factor * np.array(GOLDEN[name])).max() < ANSWERS[name].tolerance
+        with contextlib.closing(CpuBackend(traced, COUNT, 2, "f32", COUNT, 1)) as backend:
+            backend.read_text(backend.open(), PROMPT)
+            oracle.check_pieces(backend, 0, PROMPT[::-1], wanted, 3 * LIMIT)  # scores are not scaled, and large
+
+
 @pytest.mark.parametrize("name, indexers", [("deepseek32", 4), ("glm-dsa-picks", 2), ("glm5-next-picks", 1)])
 def test_positions_are_picked_where_the_context_is_longer_than_what_is_picked(tmp_path, name, indexers):
     with gguf.open(CASES[name].write(tmp_path / "m.gguf")) as file:
@@ -73,6 +91,6 @@ def test_limits_that_silu_passes_below_zero_are_refused(tmp_path):
             plan.trace(file, COUNT)
 
 
-@pytest.mark.parametrize("name", CASES | ENCODERS)
+@pytest.mark.parametrize("name", CASES | ENCODERS | ANSWERS)
 def test_numbers_that_contradict_each_other_end_in_one_line(tmp_path, name, recwarn):
-    oracle.check_contradictions((CASES | ENCODERS)[name].write(tmp_path / "m.gguf"))
+    oracle.check_contradictions((CASES | ENCODERS | ANSWERS)[name].write(tmp_path / "m.gguf"))

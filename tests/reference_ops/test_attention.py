@@ -30,7 +30,17 @@ def test_rope_scale_lengthens_only_what_turns():
 
 
 def attend(q, k, v, **attrs):
-    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
+    plain = {
+        "layer": 0,
+        "window": 0,
+        "chunk": 0,
+        "scale": 1.0,
+        "cap": 0.0,
+        "slopes": (),
+        "buckets": (),
+        "causal": True,
+        "text": False,
+    }
     sizes = plain | {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1} | attrs
     return run("attend", q, k, v, width=sizes["heads"] * sizes["value_dim"], chunks=((len(q), 0),), **sizes)
 
@@ -101,7 +111,16 @@ def test_slopes_count_the_distance_of_what_follows():
 
 def test_biases_go_by_the_bucket_of_a_distance():
     q = [[0]] * 3
-    sized = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "causal": False}
+    sized = {
+        "layer": 0,
+        "window": 0,
+        "chunk": 0,
+        "scale": 1.0,
+        "cap": 0.0,
+        "slopes": (),
+        "causal": False,
+        "text": False,
+    }
     sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1, "buckets": (2, 0, 1)}  # ahead, itself, behind
     biases = [[[0], [math.log(2)], [math.log(3)]]]
     wanted = [[(1 * 6 + 3 * 12 + 3 * 24) / 7], [(2 * 6 + 1 * 12 + 3 * 24) / 6], [(2 * 6 + 2 * 12 + 1 * 24) / 5]]
@@ -109,15 +128,47 @@ def test_biases_go_by_the_bucket_of_a_distance():
     assert found == pytest.approx(np.array(wanted))
 
 
+def test_a_text_is_stored_whole_and_seen_whole_by_those_who_answer_it():
+    held = [Held(), Held()]
+    sizes = {"layer": 2, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
+    keys, values = [[0], [math.log(3)], [0]], [[8], [4], [7]]
+    assert run("store", keys, values, chunks=((2, 0), (1, 0)), held=held, **sizes) == [[], [], []]
+    plain = {"window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
+    answers = {**sizes, **plain, "heads": 1, "text": True, "width": 1}
+    found = run("attend", [[1], [0], [1], [1]], chunks=((3, 0), (1, 0)), held=held, **answers)
+    assert found == pytest.approx(np.array([[5], [6], [5], [7]]))
+    assert held[0].cut(0).text == held[0].text and not held[0].rows
+
+
 def test_sinks_take_weight_and_give_nothing():
     x = [[0]]
-    sized = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
+    sized = {
+        "layer": 0,
+        "window": 0,
+        "chunk": 0,
+        "scale": 1.0,
+        "cap": 0.0,
+        "slopes": (),
+        "buckets": (),
+        "causal": True,
+        "text": False,
+    }
     sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
     assert run("attend", x, x, [[8]], weights=[[math.log(3)]], **sized) == pytest.approx(np.array([[2]]))
 
 
 def test_without_keys_attention_is_over_those_of_an_earlier_op():
-    sized = {"layer": 3, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
+    sized = {
+        "layer": 3,
+        "window": 0,
+        "chunk": 0,
+        "scale": 1.0,
+        "cap": 0.0,
+        "slopes": (),
+        "buckets": (),
+        "causal": True,
+        "text": False,
+    }
     sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
     held = [Held()]
     assert run("attend", [[0]], [[0]], [[8]], held=held, **sized) == [[8]]
@@ -156,13 +207,13 @@ def test_the_best_whole_pools_are_chosen_by_their_last_positions_and_all_of_the_
 
 def test_each_kv_head_attends_to_its_own_positions():
     q, k, v, seen = [[0, 0], [0, 0]], [[0, 0], [0, 0]], [[1, 2], [3, 4]], [[1, 1], [2, 1 + 2]]
-    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": ()}
+    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "text": False}
     sizes = {"heads": 2, "kv_heads": 2, "key_dim": 1, "value_dim": 1, "causal": True, "sets": 2}
     assert run("attend", q, k, v, seen, chunks=((2, 0),), **plain, **sizes) == [[1, 2], [3, 3]]
 
 
 def test_attention_to_chosen_positions_only():
     q, k, v, seen = [[0], [0], [0]], [[0], [0], [0]], [[1], [2], [9]], [[1], [1 + 2], [2 + 4]]
-    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": ()}
+    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "text": False}
     sizes = {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1, "causal": True, "sets": 1}
     assert run("attend", q, k, v, seen, chunks=((3, 0),), **plain, **sizes) == [[1], [1.5], [5.5]]

@@ -67,13 +67,16 @@ class Cache:
         sinks=(),
         biases=(),
         seen=None,
+        text=False,
     ):
-        """(got, want) f32[rows, heads, value_dim] for queries of the last `counts` tokens of the sequences."""
+        """(got, want) f32[rows, heads, value_dim] for queries of the last `counts` tokens of the sequences, or for so
+        many rows at the end of each that is a `text`."""
         rows, heads = sum(counts), self.kv_heads * group
         if q is None:
             q = self.rng.standard_normal((rows, heads * self.dims[0]), dtype=np.float32) * np.float32(spread)
         seqs = [seq for seq, n in enumerate(counts) if n]
-        positions = guarded(np.concatenate([np.arange(len(self.kv[s][0]))[-counts[s] :] for s in seqs]))
+        own = [places(counts[s], len(self.kv[s][0]), text) for s in seqs]
+        positions = guarded(np.concatenate(own))
         ends = np.cumsum([counts[s] for s in seqs])
         spans = guarded(np.stack([ends - [counts[s] for s in seqs], [counts[s] for s in seqs]], axis=1))
         each = layout.scratch_bytes(8, self.kernels.tier.panel_rows, 32)
@@ -87,7 +90,8 @@ class Cache:
         )  # fmt: skip
         out = padded_rows(np.full((rows, heads * self.dims[1]), np.nan, np.float32))
         tables = self.rows(np.repeat(seqs, [counts[s] for s in seqs]))
-        fields = self.fields | {"tables": tables, "group": group, "window": window, "ahead": ahead}
+        fields = self.fields | {"tables": tables, "positions": positions}
+        fields |= {"group": group, "window": window, "ahead": ahead}
         extras = {"cap": cap, "slopes": slopes, "sinks": sinks}
         for extra, numbers in extras.items():
             if numbers:
@@ -106,14 +110,18 @@ class Cache:
             q = np.concatenate([twins.rounded(x) for x in np.split(q, heads, axis=1)], axis=1)
         return out, np.concatenate(
             [
-                softmax(x, *self.kv[s], scale, window, ahead, slopes, cap, sinks, biases, seen)
-                for s, x in zip(seqs, np.split(q, ends[:-1]), strict=True)
+                softmax(x, *self.kv[s], at, scale, window, ahead, slopes, cap, sinks, biases, seen)
+                for s, x, at in zip(seqs, np.split(q, ends[:-1]), own, strict=True)
             ]
         )
 
 
-def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(), biases=(), seen=None):
-    """Attention of the last len(q) positions, in float64; `seen` bool[rows, positions] where not all count, or
+def places(count, length, text):
+    return np.full(count, length - 1) if text else np.arange(length)[-count:]
+
+
+def softmax(q, keys, values, at, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(), biases=(), seen=None):
+    """Attention of rows at the positions `at`, in float64; `seen` bool[rows, positions] where not all count, or
     bool[rows, kv_heads, positions].
 
     keys, values [positions, kv_heads, dim] -> [rows, heads * value_dim]."""
@@ -122,8 +130,7 @@ def softmax(q, keys, values, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(
     keys, values = (np.repeat(x, group, axis=1).astype(np.float64) for x in (keys, values))
     scores = np.einsum("thd,phd->htp", q, keys) * scale
     scores = cap * np.tanh(scores / cap) if cap else scores
-    places = np.arange(len(keys))
-    behind = places[len(keys) - len(q) :, None] - places
+    behind = at[:, None] - np.arange(len(keys))
     scores -= np.array(slopes or [0.0])[:, None, None] * np.abs(behind)
     if len(biases):
         middle = layout.BIASES // 2
@@ -219,6 +226,15 @@ def test_windows(kernels, window, count):
     cache = Cache(kernels, "f32", 2, 32)
     cache.store([90])
     assert close(cache.attend([count], group=3, window=window))
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("counts", [[1, 0], [1, 7], [40, 3]])
+def test_all_of_a_text_is_seen_by_as_many_rows_as_there_are(kernels, kv_type, counts):
+    """Of 300 keys, and of fewer than rows."""
+    cache = Cache(kernels, kv_type, 2, 32, n_seq=2, n_ctx=300)
+    cache.store([300, 2])
+    assert close(cache.attend(counts, group=2, threads=2, text=True))
 
 
 @pytest.mark.parametrize("kv_type", KV_TYPES)

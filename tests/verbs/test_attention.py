@@ -13,12 +13,36 @@ def test_slopes_are_a_geometric_series_and_a_finer_one_for_the_rest():
 
 
 def test_buckets_are_single_distances_and_then_powers():
-    buckets = t5_buckets(32)
+    buckets = t5_buckets(32, causal=False)
     behind, ahead = buckets[128:], buckets[128::-1]
     assert behind[:8] == (*range(8),) and ahead[1:8] == (*range(17, 24),)
     starts = [behind.index(bucket) for bucket in range(8, 16)]  # of the others, 8 * 16 ** (i / 8)
     assert starts == [8, 12, 16, 23, 32, 46, 64, 91] and behind[128] == 15 and ahead[128] == 31
     assert [16 + bucket for bucket in behind[1:]] == [*ahead[1:]]
+
+
+def test_buckets_of_those_who_look_back_only_are_all_behind():
+    buckets = t5_buckets(32, causal=True)
+    behind = buckets[128:]
+    assert behind[:16] == (*range(16),) and set(buckets[:128]) == {0} and len(buckets) == 257
+    starts = [behind.index(bucket) for bucket in range(16, 32)]  # 16 * 8 ** (i / 16)
+    assert starts == [16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113] and behind[128] == 31
+
+
+def test_an_answer_attends_to_what_was_stored_of_a_text(builder):
+    b = builder()
+    x = b.embed()
+    b.store(b.split(x, 0, 32), b.split(x, 0, 48), 3)
+    assert b.ops[-1].out.width == 0 and b.ops[-1].caches
+    b.answer(x)
+    assert [op.kind for op in b.reader][-2:] == ["store", "outputs"] and not b.ops
+    q = b.embed()
+    assert b.attend(q, None, None, 3, text=True).width == 4 * 24
+    assert {"kv_heads": 2, "key_dim": 16, "value_dim": 24, "text": True}.items() <= b.ops[-1].attrs.items()
+    with pytest.raises(FormatError, match="do not fit together: attend over the K and V of layer 0"):
+        b.attend(q, None, None, 0, text=True)
+    with pytest.raises(FormatError, match="do not fit together: K and V of 24, 32 to store"):
+        b.store(b.split(q, 0, 24), b.split(q, 0, 32), 4)
 
 
 def test_layers_without_biases_have_those_before(builder, tensors):
