@@ -287,12 +287,17 @@ class Emitter(Instructions):
                 total = self._pairs_avx2(total, self.part(weights, at, n // 2), self.part(numbers, at, n // 2))
         return total
 
+    def sums_short(self) -> bool:
+        """Whether `neighbours` takes sums of 16 bits only."""
+        return self.tier.machine == "x86_64"
+
     def adds_neighbours(self, largest: int) -> bool:
         """Whether this tier has instructions for `neighbours` of numbers up to this size."""
         return self.tier.machine == "aarch64" or (self.tier.machine == "x86_64" and largest < 1 << 15)
 
-    def neighbours(self, x: Value, y: Value) -> Value:
-        """Sums of two neighbouring lanes of `x` and of `y`, i32, of every four lanes those of x, then those of y."""
+    def neighbours(self, x: Value, y: Value, steps: Value | None = None) -> Value:
+        """Sums of two neighbouring lanes of `x` and of `y`, i32, of every four lanes those of x, then those of y; where
+        sums are short, times `steps`, if any."""
         n = x.lanes
         if n > self.tier.lanes:
             halves = [[self.part(v, i, n // 2) for v in (x, y)] for i in (0, n // 2)]
@@ -305,7 +310,28 @@ class Emitter(Instructions):
             16: ("avx512.packssdw.512", "avx512.pmaddw.d.512"),
         }[n]
         short = self.intrinsic(f"llvm.x86.{pack}", vec(I16, 2 * n), x, y)
-        return self.intrinsic(f"llvm.x86.{add}", x.kind, short, self.const(short.kind, 1))
+        return self.intrinsic(f"llvm.x86.{add}", x.kind, short, steps or self.const(short.kind, 1))
+
+    def steps(self, x: Value, lanes: Sequence[int], signed: bool) -> Value:
+        """Numbers of x i8[8 or 16] at these lanes, i32; where `neighbours` multiplies short sums by them, i16, each
+        twice."""
+        size = 2 if self.sums_short() else 4  # bytes of a number
+        places = [
+            place
+            for lane in lanes
+            for place in ([-1] * (size - 1) + [lane] if signed else [lane] + [-1] * (size - 1)) * (4 // size)
+        ]
+        numbers = self.bits(self._bytes_at(x, places), vec(ir.IntType(8 * size), len(places) // size))
+        return numbers.signed_shift(8 * (size - 1)) if signed else numbers
+
+    def _bytes_at(self, x: Value, places: Sequence[int]) -> Value:
+        """Bytes of x i8[8 or 16] at these places, a register of them at most; zeros at negative ones."""
+        x = self.join(*[x] * (max(16, len(places)) // x.lanes))
+        if not self.tier.machine:
+            return self.pick(x, [place % (2 * x.lanes) for place in places], self.const(x.kind))
+        name = {16: "ssse3.pshuf.b.128", 32: "avx2.pshuf.b", 64: "avx512.pshuf.b.512"}[x.lanes]
+        name = "aarch64.neon.tbl1.v16i8" if self.tier.machine == "aarch64" else f"x86.{name}"
+        return self.intrinsic(f"llvm.{name}", x.kind, x, self.const(x.kind, list(places)))
 
     def _dot_plain(self, total: Value, codes: Value, x: Value) -> Value:
         products = codes * x

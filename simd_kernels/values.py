@@ -82,6 +82,10 @@ class Value:
     def __rshift__(self, other: Value | int) -> Value:
         return self._both("lshr", "", other)
 
+    def signed_shift(self, count: int) -> Value:
+        """Shifted right, the sign being kept."""
+        return Value(self.emit, self.emit.b.ashr(self.raw, self.emit.raw(count, self.kind)))
+
     def __neg__(self) -> Value:
         return Value(self.emit, (self.emit.b.fneg if self.floating else self.emit.b.neg)(self.raw))
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.panels import Group, Rows
-from edgeinfer.simd_kernels.quants.quant import Codes, Quant, Weights, half, twice
-from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
+from edgeinfer.simd_kernels.quants.quant import Codes, half, twice
+from edgeinfer.simd_kernels.quants.stepped import Numbers, Stepped, arrange, kept, kept_halves
+from edgeinfer.simd_kernels.values import I8, I16, I32, Value, vec
 
 
 def sixteens(e: Emitter, places: list[Value]) -> Value:
@@ -28,73 +29,56 @@ def by_fours(e: Emitter, like: Value, numbers: Sequence[int]) -> Value:
     return e.const(like.kind, list(numbers) * (like.lanes // 4))
 
 
-def through_memory(e: Emitter, x: Value, count: int) -> list[Value]:
-    """So many equal parts of `x`, stored and loaded again: many shuffles less."""
-    kind = vec(x.kind.element, x.lanes // count)
-    size = x.kind.element.width // 8 * kind.count if x.kind.element != F32 else 4 * kind.count
-    room = e.memory(max(64, size * count))
-    e.store(x, room)
-    e.order()
-    return [e.load(room + size * i, kind) for i in range(count)]
-
-
-def numbers(e: Emitter, x: Value) -> Value:
-    """Unsigned bytes as floats."""
-    return e.to_float(e.widen(x, vec(I32, x.lanes)))
-
-
 def byte(e: Emitter, x: Value, number: int) -> Value:
     """A byte of words, i32."""
     return (x >> 8 * number) & 255
 
 
-def six_bit(e: Emitter, places: list[Value], paired: bool = True) -> list[Value]:
-    """The scales and minimums, f32[16] in turn one of each, packed into d f16, dmin f16 and 12 bytes at each of these
-    addresses by Q4_K and Q5_K.
+def six_bit(e: Emitter, places: list[Value]) -> list[Numbers]:
+    """Of d f16, dmin f16 and 12 bytes of packed scales and minimums at each of these addresses, of Q4_K and Q5_K.
 
     Bytes 0-3: scales 0-3, bytes 4-7: minimums 0-3 (6 bits each; above them the top two bits of number 4-7); bytes
     8-11: low nibbles are the low bits of scales 4-7, high nibbles those of minimums 4-7."""
+    count = len(places)
     words = sixteens(e, places)
-    low, high = in_fours(e, words, (1, 2, 3, 3)), in_fours(e, words, (0, 0, 1, 2))
+    low, high = in_fours(e, words, (1, 3, 2, 3)), in_fours(e, words, (0, 1, 0, 2))
     low = low >> by_fours(e, low, (0, 0, 0, 4))
-    steps = low & by_fours(e, low, (0x3F3F3F3F,) * 2 + (0x0F0F0F0F,) * 2)
-    steps = steps | ((high >> 2) & by_fours(e, high, (0, 0, 0x30303030, 0x30303030)))
-    scales = (0, 1, 2, 3, 8, 9, 10, 11)  # where they are in `steps`; each minimum is 4 bytes after
-    apart = [*scales, *(place + 4 for place in scales)]
-    order = [place + also for place in scales for also in (0, 4)] if paired else apart
-    both = e.pick(e.bits(steps, vec(I8, 4 * steps.lanes)), [16 * row + i for row in range(len(places)) for i in order])
-    halves = e.pick(
-        e.bits(words, vec(I16, 2 * words.lanes)), [8 * row + i for row in range(len(places)) for i in (0, 1)]
-    )
-    d = e.half_to_float(halves) * e.const(vec(F32, 2 * len(places)), [1.0, -1.0] * len(places))
-    lanes = [0, 1] * 8 if paired else [0] * 8 + [1] * 8
-    parts, twos = (through_memory(e, x, len(places)) for x in (both, d))
-    return [numbers(e, part) * e.pick(two, lanes) for part, two in zip(parts, twos, strict=True)]
+    steps = low & by_fours(e, low, (0x3F3F3F3F, 0x0F0F0F0F) * 2)
+    steps = steps | ((high >> 2) & by_fours(e, high, (0, 0x30303030) * 2))
+    d = floats(e, words, [8 * row + i for row in range(count) for i in (0, 1)])
+    rooms, pairs = kept(e, count, e.bits(steps, vec(I8, 16 * count)), d)
+    return [Numbers(d, room, d + 4, room + 8) for room, d in zip(rooms, pairs, strict=True)]
 
 
-class KQuant(Quant):
-    block = 256
+def floats(e: Emitter, x: Value, lanes: Sequence[int]) -> Value:
+    """The half floats that are these lanes of `x` as i16."""
+    return e.half_to_float(e.pick(e.bits(x, vec(I16, x.lanes * x.kind.element.width // 16)), lanes))
 
 
-class Q4_K(KQuant):
+class Q4_K(Stepped):
     """d f16, dmin f16, scales u8[12], nibbles u8[128]: w = d * scale * code - dmin * minimum, groups of 32.
 
     Bytes 32j..32j+31 of the nibbles hold group 2j low and group 2j+1 high."""
 
     name, bytes, largest = "Q4_K", 144, 15
+    largest_step = 63
 
-    paired = True
     nibbles = 16  # where they begin
+    spots = (0, 1, 4, 5, 2, 3, 6, 7)
 
-    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[Weights]:
-        pairs = six_bit(e, places)
-        return [Weights(pair, pair) for pair in pairs]
+    def numbers(self, e: Emitter, places: list[Value]) -> list[Numbers]:
+        return six_bit(e, places)
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        both = six_bit(e, [w], False)[0]
-        scales, minimums = (e.part(both, first, 8) for first in (0, 8))
-        raws = [e.load(w + (self.nibbles + 64 * j), vec(I8, 64)) for j in range(2)]
-        return Codes([part & 15 for raw in raws for part in (raw, e.shift(raw, 4))], scales, minimums)
+        return Codes(self.codes(e, w, range(8)), *self.weights_of(e, w))
+
+    def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
+        return self.codes(e, w, self.arranged(e))
+
+    def codes(self, e: Emitter, w: Value, spots: Sequence[int]) -> list[Value]:
+        """Chunks whose eights stand in this order."""
+        raws = [arrange(e, e.load(w + (self.nibbles + 64 * j), vec(I8, 64)), spots) for j in range(2)]
+        return [part & 15 for raw in raws for part in (raw, e.shift(raw, 4))]
 
     def groups(self, e: Emitter, rows: Rows) -> Iterator[Group]:
         head, scale, minimum, both = rows.words(0)
@@ -135,21 +119,25 @@ class Q5_K(Q4_K):
             bits = ((word << 4 - g if g < 4 else word >> g - 4) & 0x10101010 for word in top)
             yield group._replace(words=[low | high for low, high in zip(group.words, bits, strict=True)])
 
-    def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        low = super().load(e, w, blocks)
-        top = twice(e, e.load(w + 16, vec(I8, 32)))
+    def codes(self, e: Emitter, w: Value, spots: Sequence[int]) -> list[Value]:
+        top = arrange(e, twice(e, e.load(w + 16, vec(I8, 32))), spots)
         moves = ((-4, -2), (-3, -1), (0, 2), (1, 3))
-        chunks = [chunk | (e.shift(top, *move) & 16) for chunk, move in zip(low.chunks, moves, strict=True)]
-        return Codes(chunks, low.scales, low.minimums)
+        bits = [e.shift(top, *(move[spot // 4] for spot in spots)) & 16 for move in moves]
+        return [low | high for low, high in zip(super().codes(e, w, spots), bits, strict=True)]
 
 
-class Q6_K(KQuant):
+class Q6_K(Stepped):
     """Low nibbles u8[128], top bits u8[64], scales i8[16], d f16: w = d * scale * (code - 32), groups of 16.
 
     Each half (128 weights) has 64 nibble bytes: weights 0-63 low, 64-127 high; and 32 bytes whose bit pairs 0, 1, 2,
     3 belong to its weights 0-31, 32-63, 64-95, 96-127."""
 
     name, bytes, group, largest, offset = "Q6_K", 210, 16, 63, 32
+    signed, largest_step = True, 128
+
+    def numbers(self, e: Emitter, places: list[Value]) -> list[Numbers]:
+        ones = kept_halves(e, [place + 208 for place in places])
+        return [Numbers(d, place + 192) for d, place in zip(ones, places, strict=True)]
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         steps = e.widen_signed(e.load(w + 192, vec(I8, 16)), vec(I32, 16))
@@ -185,12 +173,13 @@ def shifted(x: Value, count: int) -> Value:
     return x >> count if count > 0 else x << -count
 
 
-class TwoBit(KQuant):
+class TwoBit(Stepped):
     """Where Q2_K and Q3_K agree: each half (128 weights) has 32 bytes whose bit pair p holds its weights
     32p..32p+31."""
 
     group = 16
     times = (1, 4, 1, 4)  # of bits that are not shifted to their codes' place
+    spots = (0, 4, 2, 6, 1, 5, 3, 7)
     pairs: int  # where the 64 bytes begin
 
     def two_bits(self, e: Emitter, w: Value) -> list[Value]:
@@ -204,7 +193,7 @@ class TwoBit(KQuant):
             yield from ([(x >> move) & 0x03030303 for x in raw[at : at + 4]] for move in (0, 2, 4, 6) for at in (0, 4))
 
     def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
-        raw = e.load(w + self.pairs, vec(I8, 64))
+        raw = arrange(e, e.load(w + self.pairs, vec(I8, 64)), self.arranged(e))
         return [part & mask for part in (raw, e.shift(raw, 4)) for mask in (3, 12)]
 
     def order(self, blocks: int) -> Sequence[int]:
@@ -218,6 +207,15 @@ class Q2_K(TwoBit):
     w = d * scale * code - dmin * minimum."""
 
     name, bytes, largest, pairs = "Q2_K", 84, 3, 16
+    largest_step = 15
+
+    def numbers(self, e: Emitter, places: list[Value]) -> list[Numbers]:
+        count = len(places)
+        packed = e.join(*(e.load(place, vec(I8, 16)) for place in places))
+        halves = e.join(*(e.load(place + 80, vec(I32, 1)) for place in places))
+        d = floats(e, halves, range(2 * count))
+        ones, rooms, least = kept(e, count, d, packed & 15, e.shift(packed, 4) & 15)
+        return [Numbers(d, room, d + 4, low) for d, room, low in zip(ones, rooms, least, strict=True)]
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         packed = e.widen(e.load(w, vec(I8, 16)), vec(I32, 16))
@@ -241,13 +239,9 @@ class Q3_K(TwoBit):
     scales 0-7, high: 8-15) and bytes 8-11 top bits (bit pair p of byte 8 + i: scale 4p + i)."""
 
     name, bytes, largest, pairs, offset = "Q3_K", 110, 7, 32, 4
+    signed, largest_step = True, 32
 
-    def weights(self, e: Emitter, places: list[Value], blocks: int) -> list[Weights]:
-        scales = self.decoded(e, places)
-        return [Weights(scale, scale) for scale in scales]
-
-    def decoded(self, e: Emitter, places: list[Value]) -> list[Value]:
-        """Scales f32[16] of a block at each of these addresses."""
+    def numbers(self, e: Emitter, places: list[Value]) -> list[Numbers]:
         count = len(places)
         words = sixteens(e, [place + 94 for place in places])  # the scales, after two other bytes and before d
         raw = e.bits(words, vec(I8, 16 * count))
@@ -258,16 +252,13 @@ class Q3_K(TwoBit):
         low = (low >> by_fours(e, low, (0, 0, 4, 4))) & 0x0F0F0F0F
         high = ((high << by_fours(e, high, (4, 2, 0, 0))) >> by_fours(e, high, (0, 0, 0, 2))) & 0x30303030
         steps = e.bits(low | high, raw.kind) - 32
-        d = e.half_to_float(e.pick(e.bits(words, vec(I16, 8 * count)), [8 * row + 7 for row in range(count)]))
-        parts, ones = (through_memory(e, x, count) for x in (steps, d))
-        signed = (e.to_float(e.widen_signed(part, vec(I32, 16))) for part in parts)
-        return [scale * e.pick(one, [0] * 16) for scale, one in zip(signed, ones, strict=True)]
+        ones, rooms = kept(e, count, floats(e, words, [8 * row + 7 for row in range(count)]), steps)
+        return [Numbers(*pair) for pair in zip(ones, rooms, strict=True)]
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
-        scales = self.decoded(e, [w])[0]
         top = twice(e, e.load(w, vec(I8, 32)))
         chunks = [code | (e.shift(top, pair - 2, pair + 2) & 4) for pair, code in enumerate(self.two_bits(e, w))]
-        return Codes(chunks, scales, scales * -4.0)
+        return Codes(chunks, *self.weights_of(e, w))
 
     def groups(self, e: Emitter, rows: Rows) -> Iterator[Group]:
         """Both factors have their sign changed: then no product of codes with steps is above 127."""
@@ -282,9 +273,10 @@ class Q3_K(TwoBit):
             yield Group(-d, codes, step=-(byte(e, steps[number // 4], number % 4) - 32))
 
     def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
-        top = e.shift(twice(e, e.load(w, vec(I8, 32))), 0, 4)  # bit p is of bit pair p
+        top = e.shift(twice(e, e.load(w, vec(I8, 32))), -2, 2)  # bit p + 2 is of bit pair p
+        top = arrange(e, top, self.arranged(e))
+        moves = ((0, 4), (-1, 16), (2, 4), (1, 16))
         low = super().factors(e, w, blocks, more)
-        moves = ((-2, 4), (-3, 16), (0, 4), (-1, 16))
         return [code | (e.shift(top, move) & mask) for code, (move, mask) in zip(low, moves, strict=True)]
 
 

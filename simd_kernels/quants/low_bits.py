@@ -6,6 +6,7 @@ Source of the layouts: block_q1_0 and its neighbours in ggml.
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.k_quants import TwoBit
 from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, halves
+from edgeinfer.simd_kernels.quants.stepped import Numbers, kept_halves
 from edgeinfer.simd_kernels.values import I8, I32, I64, Value, vec
 
 
@@ -40,6 +41,11 @@ class TQ2_0(TwoBit):
     """Bit pairs u8[64] as those of Q2_K, d f16: w = d * (code - 1)."""
 
     name, bytes, group, pairs, largest, offset = "TQ2_0", 66, 32, 0, 3, 1
+    largest_step = 1
+
+    def numbers(self, e: Emitter, places: list[Value]) -> list[Numbers]:
+        ones = e.table(bytes([1] * 8))
+        return [Numbers(d, ones) for d in kept_halves(e, [place + 64 for place in places])]
 
     def load(self, e: Emitter, w: Value, blocks: int) -> Codes:
         d = half(e, w + 64, 8)

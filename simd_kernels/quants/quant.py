@@ -7,11 +7,11 @@ matrix multiply are the same for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from llvmlite import ir
 
@@ -20,6 +20,9 @@ from edgeinfer.simd_kernels.quants import few, panels
 from edgeinfer.simd_kernels.quants.panels import Group, Rows
 from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
 from edgeinfer.simd_kernels.values import F32, I1, I8, I16, I32, I64, Value, Var, vec
+
+if TYPE_CHECKING:
+    from edgeinfer.simd_kernels.quants.stepped import SteppedPart
 
 WIDE = vec(F32, 16)
 
@@ -103,14 +106,24 @@ class Quant:
         self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value, fine: bool
     ) -> None:
         with side_by_side(e, w, row_bytes, rows) as (first, apart, count):
-            sums = RowSums(e)
+            sums = RowSums(e, vec(F32, self.sum_lanes(e)))
             for k, blocks, again in self._parts(e, cols):
-                part, at = Part(e, self, x, cols, fine, k, blocks, again), w + first * row_bytes + self._offset(k)
+                part, at = self.part(e, x, cols, fine, k, blocks, again), w + first * row_bytes + self._offset(k)
                 for some, totals in sums.abreast(count):
                     part.add([at + row * apart * row_bytes for row in some], totals)
             for some, totals in sums.abreast(count):
                 for row, total in zip(some, totals, strict=True):
                     e.store(e.total(e.fold(total.get(), 4)), out + (first + row * apart) * 4)
+
+    def part(
+        self, e: Emitter, x: Value, cols: Value, fine: bool, k: Value, blocks: int, again: Value | None
+    ) -> Part | SteppedPart:
+        """What `dot` does with so many blocks of rows, from column `k` on."""
+        return Part(e, self, x, cols, fine, k, blocks, again)
+
+    def sum_lanes(self, e: Emitter) -> int:
+        """In how many lanes `part` sums a row."""
+        return 16
 
     def panel(self, e: Emitter, *places: Value) -> None:
         """Rows of weights as columns of a panel; `places` as panels.of_words has them."""
@@ -174,13 +187,13 @@ ABREAST = 4  # rows whose scales are unpacked together
 
 
 class InMemory:
-    """As a Var of f32[16], at an address."""
+    """As a Var, at an address."""
 
-    def __init__(self, e: Emitter, at: Value) -> None:
-        self.e, self.at = e, at
+    def __init__(self, e: Emitter, at: Value, kind: ir.VectorType) -> None:
+        self.e, self.at, self.kind = e, at, kind
 
     def get(self) -> Value:
-        return self.e.load(self.at, WIDE)
+        return self.e.load(self.at, self.kind)
 
     def set(self, value: Value) -> None:
         self.e.store(value, self.at)
@@ -189,9 +202,9 @@ class InMemory:
 class RowSums:
     """The sums of rows side by side, all of them in registers where a tier has so many.  They begin at zero."""
 
-    def __init__(self, e: Emitter) -> None:
-        self.e, self.rows = e, streams(e)
-        self.vars = [e.var(WIDE) for _ in range(self.rows if e.tier.sums_held else 0)]
+    def __init__(self, e: Emitter, kind: ir.VectorType) -> None:
+        self.e, self.rows, self.kind = e, streams(e), kind
+        self.vars = [e.var(kind) for _ in range(self.rows if e.tier.sums_held else 0)]
         if not self.vars:
             self.memory = e.memory(64 * self.rows)
             with e.loop(0, 64 * self.rows, 64) as at:
@@ -209,7 +222,14 @@ class RowSums:
             yield some(first), self.vars[first : first + n]
         if not self.vars:
             with e.loop(0, count, n) as row:
-                yield some(row), [InMemory(e, self.memory + (row + i) * 64) for i in range(n)]
+                yield some(row), [InMemory(e, self.memory + (row + i) * 64, self.kind) for i in range(n)]
+
+
+def prefetch(e: Emitter, places: list[Value], size: int) -> None:
+    """Ask for so many bytes of rows that are read at these places."""
+    for place in places:
+        for line in range(0, size, 64):
+            e.prefetch(place + (AHEAD + line))
 
 
 class Part:
@@ -258,9 +278,7 @@ class Part:
         """Add the products of rows with blocks at these places, in two steps for all of them, as scales take long until
         they are known: a core that looks ahead over a few hundred instructions would find nothing else to do."""
         e, quant = self.e, self.quant
-        for place in places:
-            for line in range(0, self.blocks * quant.bytes, 64):
-                e.prefetch(place + (AHEAD + line))
+        prefetch(e, places, self.blocks * quant.bytes)
         weights = quant.weights(e, places, self.blocks)
         scales = [self.scaled(total, row.scales, row.minimums) for total, row in zip(sums, weights, strict=True)]
         for place, row, scale, total in zip(places, weights, scales, sums, strict=True):
@@ -341,11 +359,12 @@ class Sums:
     def gathers(self, e: Emitter) -> bool:
         return self.groups[::2] == self.groups[1::2] and e.adds_neighbours(self.largest)
 
-    def gathered(self, e: Emitter, other: Sums) -> Sums:
-        """Neighbouring lanes of both added."""
-        planes = [e.neighbours(x, y) for x, y in zip(self.planes, other.planes, strict=True)]
+    def gathered(self, e: Emitter, other: Sums, steps: Callable[[list[int]], Value] | None = None) -> Sums:
+        """Neighbouring lanes of both added, times their groups' `steps` if any."""
         fours = [(self.groups[i : i + 4 : 2], other.groups[i : i + 4 : 2]) for i in range(0, len(self.groups), 4)]
         groups = [group for x, y in fours for group in (*x, *y)]
+        numbers = steps(groups) if steps else None
+        planes = [e.neighbours(x, y, numbers) for x, y in zip(self.planes, other.planes, strict=True)]
         return Sums(planes, groups, self.largest + max(self.largest, other.largest))
 
 
