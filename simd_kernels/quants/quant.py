@@ -54,7 +54,6 @@ class Quant:
     largest: int  # code
     batch: int = 1  # blocks unpacked at once in the main loop
     paired: bool = False  # scales and minimums are unpacked as pairs
-    times: Sequence[int] = (1,)  # `factors` are so many times their codes, chunk by chunk in turn
     offset: int = 0  # where all minimums are that many scales below zero: weight = scale * (code - offset)
 
     @property
@@ -75,7 +74,7 @@ class Quant:
         return [Weights(c.scales, e.centred(c.minimums, c.scales, self.wide)) for c in codes]
 
     def factors(self, e: Emitter, w: Value, blocks: int, more: Value | None) -> list[Value]:
-        """Chunks to be multiplied: codes, or where that is quicker, `times` as much."""
+        """Chunks to be multiplied: codes."""
         return self.load(e, w, blocks).chunks
 
     def by_word(self, e: Emitter, w: Value) -> list[Value] | None:
@@ -261,18 +260,12 @@ class Part:
         if again is not None:
             seen = e.const(vec(I64, groups), range(0, n, quant.group)) < e.splat(again, groups)
             d, self.x_sums = (e.select(seen, e.const(numbers.kind), numbers) for numbers in (d, self.x_sums))
-        times = dict.fromkeys(range(groups), 1)
-        times.update((16 * sixteen // quant.group, self.times(at // 4)) for at, sixteen in enumerate(self.order))
-        self.d = d * e.const(d.kind, [1.0 / number for number in times.values()]) if max(quant.times) > 1 else d
+        self.d = d
         if quant.paired:  # every second lane is a minimum's
             lanes = [lane // 2 + groups * (lane % 2) for lane in range(2 * groups)]
-            self.d = e.pick(self.d, lanes, self.x_sums)
+            self.d = e.pick(d, lanes, self.x_sums)
         if quant.offset:
             self.x_sums = self.x_sums * -float(quant.offset - e.centre(quant.wide))
-
-    def times(self, chunk: int) -> int:
-        """What the codes of a chunk are multiplied by."""
-        return self.quant.times[chunk % len(self.quant.times)]
 
     def add(self, places: list[Value], sums: Sequence[Var | InMemory]) -> None:
         """Add the products of rows with blocks at these places, in two steps for all of them, as scales take long until
@@ -338,14 +331,13 @@ class Part:
             start += chunk.lanes // 16
         for groups, alike in groupby(parts, itemgetter(0)):
             _, starts, codes = zip(*alike, strict=True)
-            largest = [self.quant.largest * self.times(start // 4) for start in starts]
             zero, places = e.const(vec(I32, len(groups))), list(zip(starts, codes, strict=True))
             x = [[e.part(plane[at // 4], at % 4 * 16, some.lanes) for at, some in places] for plane in self.planes]
-            if len(x) > 1 and e.sums_fine(max(largest)):
+            if len(x) > 1 and e.sums_fine(self.quant.largest):
                 planes = [e.dots_fine(codes, *x)]
             else:
-                planes = [e.dots(zero, codes, plane, max(largest)) for plane in x]
-            yield Sums(planes, groups, 4 * 127 * sum(largest))
+                planes = [e.dots(zero, codes, plane, self.quant.largest) for plane in x]
+            yield Sums(planes, groups, 4 * 127 * self.quant.largest * len(starts))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class Stepped(Quant):
     block = 256
     signed = False  # its steps
     largest_step: int  # in size
+    times: Sequence[int] = (1,)  # `factors` are so many times their codes, chunk by chunk in turn
     spots: Sequence[int] = range(8)  # where eights of a chunk of factors go, in registers of 32 bytes
 
     @abstractmethod
