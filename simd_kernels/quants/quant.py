@@ -104,8 +104,8 @@ class Quant:
     def _dot(
         self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value, fine: bool
     ) -> None:
-        with side_by_side(e, w, row_bytes, rows) as (first, apart, count):
-            sums = RowSums(e, vec(F32, self.sum_lanes(e)))
+        with side_by_side(e, w, row_bytes, rows, self.streams(e)) as (first, apart, count):
+            sums = RowSums(e, self.streams(e), vec(F32, self.sum_lanes(e)))
             for k, blocks, again in self._parts(e, cols):
                 part, at = self.part(e, x, cols, fine, k, blocks, again), w + first * row_bytes + self._offset(k)
                 for some, totals in sums.abreast(count):
@@ -119,6 +119,10 @@ class Quant:
     ) -> Part | SteppedPart:
         """What `dot` does with so many blocks of rows, from column `k` on."""
         return Part(e, self, x, cols, fine, k, blocks, again)
+
+    def streams(self, e: Emitter) -> int:
+        """How many rows `dot` reads side by side."""
+        return streams(e)
 
     def sum_lanes(self, e: Emitter) -> int:
         """In how many lanes `part` sums a row."""
@@ -201,8 +205,8 @@ class InMemory:
 class RowSums:
     """The sums of rows side by side, all of them in registers where a tier has so many.  They begin at zero."""
 
-    def __init__(self, e: Emitter, kind: ir.VectorType) -> None:
-        self.e, self.rows, self.kind = e, streams(e), kind
+    def __init__(self, e: Emitter, rows: int, kind: ir.VectorType) -> None:
+        self.e, self.rows, self.kind = e, rows, kind
         self.vars = [e.var(kind) for _ in range(self.rows if e.tier.sums_held else 0)]
         if not self.vars:
             self.memory = e.memory(64 * self.rows)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.quant import InMemory, Quant, Sums, prefetch, sixteens
+from edgeinfer.simd_kernels.quants.streams import streams
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, I64, Value, Var, vec
 
 
@@ -59,6 +60,10 @@ class Stepped(Quant):
         """Which eight weights stand at each 8 codes of the `factors`."""
         numbers = [2 * sixteen + half for sixteen in self.order(1) for half in range(2)]
         return [numbers[first + spot] for first in range(0, 32, 8) for spot in self.arranged(e)]
+
+    def streams(self, e: Emitter) -> int:
+        """Twice as many where sums are in memory anyway, as what is done once for all of them is worth it."""
+        return streams(e) * (1 if e.tier.sums_held else 2)
 
     def sum_lanes(self, e: Emitter) -> int:
         return e.tier.lanes

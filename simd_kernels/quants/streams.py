@@ -20,15 +20,17 @@ def streams(e: Emitter) -> int:
 
 
 @contextmanager
-def side_by_side(e: Emitter, w: Value, row_bytes: Value, rows: Value) -> Iterator[tuple[Value, Value, Value]]:
-    """A loop over `rows` rows of weights at `w`, `streams` at a time: (first row, rows from one to the next, how many).
-    The last turn takes the rows that are left, neighbours."""
-    n = streams(e)
+def side_by_side(
+    e: Emitter, w: Value, row_bytes: Value, rows: Value, count: int = 0
+) -> Iterator[tuple[Value, Value, Value]]:
+    """A loop over `rows` rows of weights at `w`, `count` or `streams` at a time: (first row, rows from one to the next,
+    how many).  The last turn takes the rows that are left, neighbours."""
+    n = count or streams(e)
     turns = rows / n
     with e.when(turns > 1), e.loop(0, n) as stream:  # what is asked for ahead does not reach the beginnings
         for line in range(0, AHEAD, 64):
             e.prefetch(w + stream * turns * row_bytes + line)
     with e.loop(0, (rows + (n - 1)) / n) as turn:
         whole = turn < turns
-        count = e.select(whole, e.const(I64, n), rows - turns * n)
-        yield e.select(whole, turn, turns * n), e.select(whole, turns, 1), count
+        taken = e.select(whole, e.const(I64, n), rows - turns * n)
+        yield e.select(whole, turn, turns * n), e.select(whole, turns, 1), taken

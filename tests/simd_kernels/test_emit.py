@@ -203,6 +203,22 @@ def test_neighbours_are_added_and_two_vectors_become_one(kernels, lanes):
     assert (got.view(np.int32) == np.concatenate(pairs, axis=1).ravel()).all()
 
 
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("count", [8, 16])
+def test_sums_are_multiplied_by_the_steps_of_their_lanes(kernels, count, signed):
+    n, probe = kernels.tier.lanes, Emitter(None, kernels.tier)
+    steps = RNG.integers(-128, 128, count).astype(np.int8)
+    lanes, (x, y) = RNG.integers(0, count, n).tolist(), RNG.integers(-1000, 1000, (2, n)).astype(np.int32)
+
+    def body(e, a, b, c):
+        numbers, kind = e.steps(e.load(c, vec(I8, count)), lanes, signed), vec(I32, n)
+        return e.neighbours(e.load(a, kind), e.load(b, kind), numbers) if e.sums_short() else e.load(a, kind) * numbers
+
+    got = computed(kernels, body, x, y, steps, size=4 * n).view(np.int32)
+    sums = np.concatenate([v.reshape(-1, 2, 2).sum(2) for v in (x, y)], axis=1).ravel() if probe.sums_short() else x
+    assert (got == sums * (steps if signed else steps.view(np.uint8)).astype(int)[lanes]).all()
+
+
 @pytest.mark.parametrize("dtype, words", [(np.uint32, 1), (np.uint32, 2), (np.uint64, 1)])
 def test_flags_are_the_bits_lowest_first(kernels, dtype, words):
     bits = RNG.integers(0, 2, 8 * words * dtype().itemsize).astype(np.uint8)
