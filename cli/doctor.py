@@ -13,7 +13,7 @@ import typer
 from edgeinfer.errors import EdgeInferError
 from edgeinfer.models import catalog
 
-PACKAGES = ("edgeinfer", "numpy", "llvmlite", "tokenizers", "sentencepiece", "jinja2", "typer", "psutil")
+PACKAGES = ("edgeinfer", "numpy", "llvmlite", "tokenizers", "sentencepiece", "jinja2", "gguf", "typer")
 
 Fact = str | int | list[str]
 Facts = dict[str, Fact]
