@@ -27,7 +27,7 @@ def write(w: Writer) -> None:
 def check(w: Writer) -> None:
     """Which tokens cannot be drawn must be as GGUF has it, which has no key for them."""
     ids = w.config.part("vocabulary_map").values
-    pictures = [number for name, number in ids.items() if name.startswith(MARK)]
-    if pictures and set(pictures) != set(range(PICTURES.start, PICTURES.stop)):
+    pictures = [str(number) for name, number in ids.items() if name.startswith(MARK)]
+    if pictures and sorted(pictures) != sorted(map(str, range(PICTURES.start, PICTURES.stop))):
         wanted = f"{PICTURES.start} to {PICTURES.stop - 1}"
         raise UnsupportedError(f"{w.config.where}: tokens of pictures have other ids than {wanted}, those of {w.arch}")

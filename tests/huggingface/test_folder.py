@@ -162,6 +162,14 @@ def test_a_number_for_each_layer_that_is_none(tmp_path):
     refused(folder, "moe_topk", "an integer wanted")
 
 
+@pytest.mark.parametrize("number", [3, [4], {}, None])
+def test_pictures_that_have_other_ids(tmp_path, number):
+    config, shapes, _ = golden.load("chameleon")
+    config["vocabulary_map"]["IMGIMG4Z"] = number
+    folder = golden.write_folder(tmp_path / "model", config, shapes)
+    refused(folder, "tokens of pictures have other ids than 4 to 8195", kind=UnsupportedError)
+
+
 def test_a_base_that_cannot_be_raised(tmp_path):
     config, shapes, _ = golden.load("hunyuan_dense")
     config["rope_parameters"]["alpha"] = -5

@@ -44,8 +44,8 @@ to what pools of 4 and of 128 positions were compressed to, the former overlappi
 layer needs keys and values of two kinds; its first layers choose experts by token id, and its router goes by the root
 of a softplus. `qwen4exp` has, over Qwen3.5's layers, residual streams mixed at a low rank, attention to blocks by
 compressed keys, and embeddings of n-grams by hash. `gptj` is a name without a graph there. The rest is not text that
-goes on token by token: T5 with its decoder, `clip`, what drafts for other models, diffusion (`dream`, `llada`,
-`llada-moe`, `rnd1`), and speech.
+goes on token by token: `clip`, what drafts for other models, diffusion (`dream`, `llada`, `llada-moe`, `rnd1`), and
+speech.
 
 llama.cpp looks the tanh form of GELU up in a table of float16; here it is exact, as the models' authors have it. That
 table is all that lies between the two in the 20 conformance models that have this GELU: the largest difference of a
