@@ -49,7 +49,8 @@ class Folder:
         """What a small file of the folder holds, None if there is no such file."""
         try:
             with open(os.path.join(self.path, name), "rb") as file:
-                raw = file.read(_MAX_TEXT + 1)
+                size = os.fstat(file.fileno()).st_size
+                raw = file.read(min(size, _MAX_TEXT) + 1)  # for as much as is asked for is reserved
         except FileNotFoundError:
             return None
         except OSError as error:
