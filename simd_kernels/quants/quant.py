@@ -337,7 +337,8 @@ class Part:
             _, starts, codes = zip(*alike, strict=True)
             zero, places = e.const(vec(I32, len(groups))), list(zip(starts, codes, strict=True))
             x = [[e.part(plane[at // 4], at % 4 * 16, some.lanes) for at, some in places] for plane in self.planes]
-            if len(x) > 1 and e.sums_fine(self.quant.largest):
+            alone = all(len(set(groups[i : i + 8])) == 1 for i in range(0, len(groups), 8))  # 32 bytes of one group
+            if len(x) > 1 and e.sums_fine(self.quant.largest) and alone:
                 planes = [e.dots_fine(codes, *x)]
             else:
                 planes = [e.dots(zero, codes, plane, self.quant.largest) for plane in x]

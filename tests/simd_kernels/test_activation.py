@@ -127,13 +127,14 @@ def fine_linear(kernels, kind, blocks, x, few):
     return out
 
 
-@pytest.mark.parametrize("kind", ["Q4_1", "Q8_0", "Q4_K", "Q6_K", "IQ4_XS", "NVFP4"])  # each kind of tile
+@pytest.mark.parametrize("kind", ["Q4_1", "Q8_0", "Q4_K", "Q6_K", "IQ4_NL", "IQ4_XS", "NVFP4"])  # each kind of tile
 def test_linear(kernels, kind):
     blocks, x = guarded(random_rows(np.random.default_rng(0), kind, 37, 768)), numbers(7, 768)
     few = fine_linear(kernels, kind, blocks, x, FEW)
     w = dequantize(blocks, kind).astype(np.float64)
     size = np.abs(x).astype(np.float64) @ np.abs(w).T
     # 16-bit activations, and what float32 loses where a code's offset cancels: far below the 2**-8 of 8 bits.
-    for out in (few, fine_linear(kernels, kind, blocks, x, TILED)):
-        assert (np.abs(out - x.astype(np.float64) @ w.T) <= 2.0**-13 * size).all()
+    for out in (few, fine_linear(kernels, kind, blocks, x, TILED), fine_linear(kernels, kind, blocks, x[:1], FEW)):
+        n = len(out)
+        assert (np.abs(out - x[:n].astype(np.float64) @ w.T) <= 2.0**-13 * size[:n]).all()
     assert (few[:2] == fine_linear(kernels, kind, blocks, x[:2], FEW)).all()  # to the last bit
