@@ -260,10 +260,14 @@ class Emitter(Instructions):
             return self._dot_neon(total, codes, x)
         return self._dot_plain(total, self.widen(codes, vec(I32, 4 * n)), self.widen_signed(x, vec(I32, 4 * n)))
 
-    def dots(self, total: Value, codes: Sequence[Value], x: Sequence[Value], largest: int) -> Value:
-        """The `dot` of one after the other, of codes up to `largest`."""
+    def dots(self, total: Value, codes: Sequence[Value], x: Sequence[Value], largest: int, smallest: int = 0) -> Value:
+        """The `dot` of one after the other, of codes from `smallest` to `largest`."""
         if self.tier.name == "avx2" and 2 * 127 * largest * len(codes) < 1 << 15:
             return self._dots_avx2(total, codes, x)
+        if self.tier.name == "avx2" and largest > 127 and smallest > 0:  # sizes of x serve several rows of codes
+            for some, part in zip(codes, x, strict=True):
+                total = self._dots_avx2(total, [self._size_of(part)], [self._signed(some ^ -128, part)])
+            return total
         for some, part in zip(codes, x, strict=True):
             total = self.dot(total, some, part, largest > 127)
         return total
@@ -312,6 +316,19 @@ class Emitter(Instructions):
         short = self.intrinsic(f"llvm.x86.{pack}", vec(I16, 2 * n), x, y)
         return self.intrinsic(f"llvm.x86.{add}", x.kind, short, steps or self.const(short.kind, 1))
 
+    def adds_long_neighbours(self) -> bool:
+        """Whether there is one instruction for `long_neighbours`, three times as slow as `neighbours`."""
+        return self.tier.machine == "x86_64" and self.tier.lanes == 8
+
+    def long_neighbours(self, x: Value, y: Value) -> Value:
+        """As `neighbours`, of numbers of 32 bits."""
+        n = x.lanes
+        if n > self.tier.lanes:
+            halves = [[self.part(v, i, n // 2) for v in (x, y)] for i in (0, n // 2)]
+            return self.join(*(self.long_neighbours(*half) for half in halves))
+        name = {4: "ssse3.phadd.d.128", 8: "avx2.phadd.d"}[n]
+        return self.intrinsic(f"llvm.x86.{name}", x.kind, x, y)
+
     def steps(self, x: Value, lanes: Sequence[int], signed: bool) -> Value:
         """Numbers of x i8[8 or 16] at these lanes, i32; where `neighbours` multiplies short sums by them, i16, each
         twice."""
@@ -341,10 +358,20 @@ class Emitter(Instructions):
 
     def _dot_avx2(self, total: Value, codes: Value, x: Value, wide: bool) -> Value:
         if wide:  # sizes, at most 128, and numbers with the codes' signs: the sum of two products still fits 16 bits
-            sign = {16: "ssse3.psign.b.128", 32: "avx2.psign.b"}[x.lanes]
-            x = self.intrinsic(f"llvm.x86.{sign}", x.kind, x, codes)
-            codes = self.intrinsic(f"llvm.abs.v{x.lanes}i8", x.kind, codes, self.const(I1, 0))
+            x, codes = self._signed(x, codes), self._size_of(codes)
         return self._dots_avx2(total, [codes], [x])
+
+    def _size_of(self, x: Value) -> Value:
+        """|x| of bytes, of -128 as well if taken as unsigned."""
+        return self.intrinsic(f"llvm.abs.v{x.lanes}i8", x.kind, x, self.const(I1, 0))
+
+    def _signed(self, x: Value, signs: Value) -> Value:
+        """x * the signs (-1, 0 or 1) of other bytes."""
+        if x.lanes > 32:
+            parts = [[self.part(v, i, 32) for v in (x, signs)] for i in range(0, x.lanes, 32)]
+            return self.join(*(self._signed(*part) for part in parts))
+        name = {16: "ssse3.psign.b.128", 32: "avx2.psign.b"}[x.lanes]
+        return self.intrinsic(f"llvm.x86.{name}", x.kind, x, signs)
 
     def _dots_avx2(self, total: Value, codes: Sequence[Value], x: Sequence[Value]) -> Value:
         """Of codes so small that sums of two products each fit 16 bits, those of all codes added."""

@@ -130,7 +130,7 @@ class Panel:
 def unpack(e: Emitter, quant: Quant, w: Value, panel: Value) -> None:
     """Make a panel of the span at `w`."""
     codes = quant.load(e, w, SPAN // quant.block)
-    columns = quant.by_word(e, w) or by_word(e, codes.chunks, quant.order(SPAN // quant.block))
+    columns = quant.by_word(e, w) or by_word(e, codes.chunks, quant.order(e, SPAN // quant.block))
     for i, column in enumerate(columns):
         e.store(column, panel + i * (SPAN // len(columns)))
     at = panel + SPAN

@@ -94,7 +94,7 @@ class Q4_K(Stepped):
                 step, least = (e.to_float(number) for number in numbers)
                 yield Group(step * d, [(word >> 4 * high) & 0x0F0F0F0F for word in raw], least * -low)
 
-    def order(self, blocks: int) -> Sequence[int]:
+    def order(self, e: Emitter, blocks: int) -> Sequence[int]:
         """Groups 0 and 2, 1 and 3, 4 and 6, 5 and 7."""
         return [2 * group + half for group in (0, 2, 1, 3, 4, 6, 5, 7) for half in range(2)]
 
@@ -196,7 +196,7 @@ class TwoBit(Stepped):
         raw = arrange(e, e.load(w + self.pairs, vec(I8, 64)), self.arranged(e))
         return [part & mask for part in (raw, e.shift(raw, 4)) for mask in (3, 12)]
 
-    def order(self, blocks: int) -> Sequence[int]:
+    def order(self, e: Emitter, blocks: int) -> Sequence[int]:
         """Bit pair by bit pair, of both halves."""
         return [8 * part + 2 * pair + half for pair in range(4) for part in range(2) for half in range(2)]
 

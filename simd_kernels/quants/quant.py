@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,6 +53,7 @@ class Quant:
     bytes: int  # of a block
     group: int = 32  # weights that share a scale: 32 or 16
     largest: int  # code
+    smallest: int = 0
     batch: int = 1  # blocks unpacked at once in the main loop
     paired: bool = False  # scales and minimums are unpacked as pairs
     offset: int = 0  # where all minimums are that many scales below zero: weight = scale * (code - offset)
@@ -81,9 +83,17 @@ class Quant:
         """What few.by_word makes of the chunks of the span at `w`, where the bytes of the file allow a shorter way."""
         return None
 
-    def order(self, blocks: int) -> Sequence[int]:
+    def order(self, e: Emitter, blocks: int) -> Sequence[int]:
         """Which sixteen weights stand at each 16 codes of the chunks: as it suits the layout."""
         return range(blocks * self.block // 16)
+
+    def turn(self, e: Emitter, blocks: int) -> Sequence[int]:
+        """Which group each scale that `weights` finds is of."""
+        return range(blocks * self.block // self.group)
+
+    def as_pairs(self, e: Emitter) -> bool:
+        """Whether `weights` finds scales and minimums as pairs."""
+        return self.paired
 
     def dot(self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value) -> None:
         """out f32[rows] = rows of weights at `w` times one quantised row of activations (layout in activation.py)."""
@@ -105,14 +115,12 @@ class Quant:
         self, e: Emitter, w: Value, row_bytes: Value, rows: Value, x: Value, cols: Value, out: Value, fine: bool
     ) -> None:
         with side_by_side(e, w, row_bytes, rows, self.streams(e)) as (first, apart, count):
-            sums = RowSums(e, self.streams(e), vec(F32, self.sum_lanes(e)))
+            sums = RowSums(e, self.streams(e), vec(F32, self.sum_lanes(e)), apart * row_bytes, count)
             for k, blocks, again in self._parts(e, cols):
                 part, at = self.part(e, x, cols, fine, k, blocks, again), w + first * row_bytes + self._offset(k)
-                for some, totals in sums.abreast(count):
-                    part.add([at + row * apart * row_bytes for row in some], totals)
-            for some, totals in sums.abreast(count):
-                for row, total in zip(some, totals, strict=True):
-                    e.store(e.total(e.fold(total.get(), 4)), out + (first + row * apart) * 4)
+                for some, totals in sums.abreast():
+                    part.add([at + row for row in some], totals)
+            sums.write(out + first * 4, apart * 4)
 
     def part(
         self, e: Emitter, x: Value, cols: Value, fine: bool, k: Value, blocks: int, again: Value | None
@@ -150,7 +158,7 @@ class Quant:
             with e.loop(start, stop, blocks * self.block) as k:
                 at = w + self._offset(k)
                 unpacked = self.load(e, at, blocks)
-                order = iter(self.order(blocks))
+                order = iter(self.order(e, blocks))
                 for chunk in (chunk - self.offset for chunk in unpacked.chunks):
                     for sixteen in range(0, chunk.lanes, 16):
                         e.store(e.part(chunk, sixteen, 16), codes + (k + 16 * next(order)))
@@ -203,29 +211,46 @@ class InMemory:
 
 
 class RowSums:
-    """The sums of rows side by side, all of them in registers where a tier has so many.  They begin at zero."""
+    """Where `count` rows lie that are read side by side, `apart` bytes from one to the next, and their sums, all of
+    them in registers where a tier has so many.  They begin at zero.  The last row stands for those that are not
+    there."""
 
-    def __init__(self, e: Emitter, rows: int, kind: ir.VectorType) -> None:
-        self.e, self.rows, self.kind = e, rows, kind
+    def __init__(self, e: Emitter, rows: int, kind: ir.VectorType, apart: Value, count: Value) -> None:
+        self.e, self.rows, self.kind, self.count = e, rows, kind, count
+        last = count - 1
         self.vars = [e.var(kind) for _ in range(self.rows if e.tier.sums_held else 0)]
+        self.places = [e.least(e.const(I64, i), last) * apart for i in range(len(self.vars))]
         if not self.vars:
-            self.memory = e.memory(64 * self.rows)
-            with e.loop(0, 64 * self.rows, 64) as at:
-                e.store(e.const(WIDE), self.memory + at)
+            self.memory, self.kept = e.memory(64 * self.rows), e.memory(8 * self.rows)
+            with e.loop(0, self.rows) as row:
+                e.store(e.const(WIDE), self.memory + row * 64)
+                e.store(e.least(row, last) * apart, self.kept + row * 8)
 
-    def abreast(self, count: Value) -> Iterator[tuple[list[Value], Sequence[Var | InMemory]]]:
-        """A few rows after the other, and their sums: the loop over all of them.  Of `count` rows the last one stands
-        for those that are not there."""
+    def abreast(self) -> Iterator[tuple[list[Value], Sequence[Var | InMemory]]]:
+        """Bytes from the first row to a few rows after the other, and their sums: the loop over all of them."""
         e, n = self.e, min(ABREAST, self.rows)
-
-        def some(first: Value | int) -> list[Value]:
-            return [e.least(e.const(I64, i) + first, count - 1) for i in range(n)]
-
         for first in range(0, len(self.vars), n):
-            yield some(first), self.vars[first : first + n]
+            yield self.places[first : first + n], self.vars[first : first + n]
         if not self.vars:
-            with e.loop(0, count, n) as row:
-                yield some(row), [InMemory(e, self.memory + (row + i) * 64, self.kind) for i in range(n)]
+            with e.loop(0, self.count, n) as row:
+                places = [e.load(self.kept + (row + i) * 8, I64) for i in range(n)]
+                yield places, [self._in_memory(row + i) for i in range(n)]
+
+    def write(self, out: Value, apart: Value) -> None:
+        """Each row's sum, `apart` bytes after the other's."""
+        e = self.e
+
+        def put(row: Value, total: Var | InMemory) -> None:
+            e.store(e.total(e.fold(total.get(), 4)), out + row * apart)
+
+        for i, total in enumerate(self.vars):
+            put(e.least(e.const(I64, i), self.count - 1), total)
+        if not self.vars:
+            with e.loop(0, self.count) as row:
+                put(row, self._in_memory(row))
+
+    def _in_memory(self, row: Value) -> InMemory:
+        return InMemory(self.e, self.memory + row * 64, self.kind)
 
 
 def prefetch(e: Emitter, places: list[Value], size: int) -> None:
@@ -250,7 +275,8 @@ class Part:
         blocks: int,
         again: Value | None = None,
     ) -> None:
-        self.e, self.quant, self.blocks, self.order = e, quant, blocks, quant.order(blocks)
+        self.e, self.quant, self.blocks = e, quant, blocks
+        self.order, self.turn, self.paired = quant.order(e, blocks), quant.turn(e, blocks), quant.as_pairs(e)
         n = blocks * quant.block
         groups = n // quant.group
         fours = [[16 * number for number in self.order[i : i + 4]] for i in range(0, n // 16, 4)]
@@ -258,16 +284,17 @@ class Part:
             [sixteens(e, plane + k, n, four) for four in fours]
             for plane in ([x, x + cols + (cols >> 1)] if fine else [x])
         ]
-        d = e.pick(e.load(x + cols + (k >> 3), vec(F32, n // 32)), [g * quant.group // 32 for g in range(groups)])
+        d = e.pick(e.load(x + cols + (k >> 3), vec(F32, n // 32)), [g * quant.group // 32 for g in self.turn])
         eighth = 3 if quant.group == 32 else 2
-        self.x_sums = e.load(x + cols + (cols >> eighth) + (k >> eighth), vec(F32, groups))
+        self.x_sums = e.pick(e.load(x + cols + (cols >> eighth) + (k >> eighth), vec(F32, groups)), self.turn)
         if again is not None:
-            seen = e.const(vec(I64, groups), range(0, n, quant.group)) < e.splat(again, groups)
+            seen = e.const(vec(I64, groups), [g * quant.group for g in self.turn]) < e.splat(again, groups)
             d, self.x_sums = (e.select(seen, e.const(numbers.kind), numbers) for numbers in (d, self.x_sums))
         self.d = d
-        if quant.paired:  # every second lane is a minimum's
+        if self.paired:  # every second lane is a minimum's
             lanes = [lane // 2 + groups * (lane % 2) for lane in range(2 * groups)]
             self.d = e.pick(d, lanes, self.x_sums)
+        self.centred = quant.offset and quant.offset == e.centre(quant.wide)  # no minimums are left
         if quant.offset:
             self.x_sums = self.x_sums * -float(quant.offset - e.centre(quant.wide))
 
@@ -285,13 +312,13 @@ class Part:
         """Add the minimums; the scales times those of activations."""
         e = self.e
         scales = scales * self.d
-        if self.quant.paired:
+        if self.paired:
             odd = e.const(vec(I1, scales.lanes), [0, 1] * (scales.lanes // 2))
             if scales.lanes == 16:
                 total.set(e.select(odd, total.get() + scales, total.get()))
             else:
                 total.set(total.get() + e.fold(e.select(odd, scales, e.const(scales.kind)), 16))
-        else:
+        elif not self.centred:
             self.grow(total, minimums, self.x_sums)
         return scales
 
@@ -306,19 +333,21 @@ class Part:
 
     def multiply(self, scales: Value, chunks: list[Value], sums: Var | InMemory) -> None:
         """Add the products."""
-        e, apart = self.e, 2 if self.quant.paired else 1
+        e, apart = self.e, 2 if self.paired else 1
         for total, groups in self.totals(chunks):
-            self.grow(sums, e.to_float(total), e.pick(scales, [group * apart for group in groups]))
+            self.grow(sums, e.to_float(total), e.pick(scales, [self.turn.index(group) * apart for group in groups]))
 
     def totals(self, chunks: list[Value]) -> Iterator[tuple[Value, list[int]]]:
         """Sums of products, i32[lanes], and the group each lane is of.
 
         Where it is quick, neighbouring lanes are added and two vectors become one, down to one for each plane: what is
         left to be done takes longer for each."""
-        e = self.e
+        e, eight = self.e, len(self.turn) <= 8
         sums = list(self.products(chunks))
-        while len(sums) % 2 == 0 and all(one.gathers(e) for one in sums):
+        while len(sums) % 2 == 0 and all(one.gathers(e, eight) for one in sums):
             sums = [x.gathered(e, y) for x, y in zip(sums[::2], sums[1::2], strict=True)]
+        if len(sums) == 1:
+            sums = [sums[0].narrowed(e, eight)]
         for one in sums:
             total = one.planes[0]
             for low in one.planes[1:]:
@@ -341,7 +370,7 @@ class Part:
             if len(x) > 1 and e.sums_fine(self.quant.largest) and alone:
                 planes = [e.dots_fine(codes, *x)]
             else:
-                planes = [e.dots(zero, codes, plane, self.quant.largest) for plane in x]
+                planes = [e.dots(zero, codes, plane, self.quant.largest, self.quant.smallest) for plane in x]
             yield Sums(planes, groups, 4 * 127 * self.quant.largest * len(starts))
 
 
@@ -353,16 +382,30 @@ class Sums:
     groups: list[int]
     largest: int
 
-    def gathers(self, e: Emitter) -> bool:
-        return self.groups[::2] == self.groups[1::2] and e.adds_neighbours(self.largest)
+    def gathers(self, e: Emitter, eight: bool = False) -> bool:
+        """Where `eight` are left in the end, even a slow instruction saves time."""
+        adds = e.adds_neighbours(self.largest) or (eight and e.adds_long_neighbours())
+        return self.groups[::2] == self.groups[1::2] and adds
 
     def gathered(self, e: Emitter, other: Sums, steps: Callable[[list[int]], Value] | None = None) -> Sums:
         """Neighbouring lanes of both added, times their groups' `steps` if any."""
         fours = [(self.groups[i : i + 4 : 2], other.groups[i : i + 4 : 2]) for i in range(0, len(self.groups), 4)]
         groups = [group for x, y in fours for group in (*x, *y)]
         numbers = steps(groups) if steps else None
-        planes = [e.neighbours(x, y, numbers) for x, y in zip(self.planes, other.planes, strict=True)]
-        return Sums(planes, groups, self.largest + max(self.largest, other.largest))
+        both, largest = list(zip(self.planes, other.planes, strict=True)), max(self.largest, other.largest)
+        if e.adds_neighbours(largest):
+            planes = [e.neighbours(x, y, numbers) for x, y in both]
+        else:
+            planes = [e.long_neighbours(x, y) for x, y in both]
+        return Sums(planes, groups, self.largest + largest)
+
+    def narrowed(self, e: Emitter, eight: bool) -> Sums:
+        """Where lanes fill several registers, those of one half are added to neighbours until 8 are left."""
+        if len(self.groups) <= max(8, e.tier.lanes) or not self.gathers(e, eight):
+            return self
+        n = len(self.groups) // 2
+        halves = (Sums([e.part(p, i, n) for p in self.planes], self.groups[i : i + n], self.largest) for i in (0, n))
+        return next(halves).gathered(e, next(halves)).narrowed(e, eight)
 
 
 def words(e: Emitter, w: Value, size: int, places: Sequence[int], kind: ir.IntType) -> Value:
@@ -370,6 +413,10 @@ def words(e: Emitter, w: Value, size: int, places: Sequence[int], kind: ir.IntTy
 
     Loaded one by one each would take a shuffle; picked from whole vectors only each vector takes one."""
     step, last = kind.width // 8, size - 64
+    loads = blends(size, tuple(places), step) if e.tier.lanes == 8 and len(places) == 8 else ()
+    if 0 < len(loads) < len(places):
+        whole, at = blended(e, w, loads)
+        return e.pick(e.bits(whole, vec(kind, 32 // step)), [at[place] // step for place in places])
     if e.tier.lanes < 16 or last < step:
         return e.join(*(e.load(w + place, vec(kind, 1)) for place in places))
     count = 64 // step
@@ -377,10 +424,14 @@ def words(e: Emitter, w: Value, size: int, places: Sequence[int], kind: ir.IntTy
     lanes: dict[int, int] = {}  # of what is found, by place
     left = sorted(places)
     while left:
-        at = min(left[0], last - (last - left[0]) % step)
-        inside = {place: (place - at) // step for place in left if place + step <= at + 64 and not (place - at) % step}
+        start = min(left[0], last - (last - left[0]) % step)
+        inside = {
+            place: (place - start) // step
+            for place in left
+            if place + step <= start + 64 and not (place - start) % step
+        }
         left = [place for place in left if place not in inside]
-        loaded = e.load(w + at, vec(kind, count))
+        loaded = e.load(w + start, vec(kind, count))
         if found is None:
             found, lanes = loaded, inside
         else:
@@ -391,9 +442,43 @@ def words(e: Emitter, w: Value, size: int, places: Sequence[int], kind: ir.IntTy
     return e.pick(found, [lanes[place] for place in places])
 
 
-def strided(e: Emitter, w: Value, stride: int, n: int, kind: ir.IntType) -> Value:
-    """kind[n] of the words at w, w + stride, ..., each the first of so many bytes."""
-    return words(e, w, n * stride, range(0, n * stride, stride), kind)
+@lru_cache
+def blends(size: int, places: tuple[int, ...], step: int) -> tuple[tuple[int, dict[int, int]], ...]:
+    """Loads of 32 bytes of the `size` that there are, such that the words of `step` bytes at these 8 places are in
+    lanes (of 32 bits) of their own, as few as are found: where each begins, and its places by lane.  None where there
+    is no way.  Of words of 16 bits those in the low four lanes are low halves, the others high ones: a blend joins
+    them."""
+    left, loads, taken = list(places), [], set[int]()
+
+    def inside(at: int) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for place in left:
+            byte = place - at
+            fits = byte % step == 0 and (step != 2 or byte % 4 // 2 == byte // 16)
+            if 0 <= byte <= 32 - step and fits and byte // 4 not in taken | set(found):
+                found[byte // 4] = place
+        return found
+
+    while left:
+        starts = range(max(0, left[0] - 31), min(left[0], size - 32) + 1)
+        tried = [(at, found) for at in starts if left[0] in (found := inside(at)).values()]
+        if not tried:
+            return ()
+        at, found = max(tried, key=lambda one: (len(one[1]), one[0]))
+        loads.append((at, found))
+        taken |= set(found)
+        left = [place for place in left if place not in found.values()]
+    return tuple(loads)
+
+
+def blended(e: Emitter, w: Value, loads: Sequence[tuple[int, dict[int, int]]]) -> tuple[Value, dict[int, int]]:
+    """What `blends` finds, i32[8], and at which byte of it the words of each place are.  A blend is one instruction
+    with its load, and on any port."""
+    found, at = e.const(vec(I32, 8)), dict[int, int]()
+    for start, lanes in loads:
+        found = e.pick(found, [8 + lane if lane in lanes else lane for lane in range(8)], e.load(w + start, found.kind))
+        at |= {place: 4 * lane + (place - start) % 4 for lane, place in lanes.items()}
+    return found, at
 
 
 def sixteens(e: Emitter, w: Value, size: int, places: Sequence[int]) -> Value:
@@ -406,7 +491,7 @@ def sixteens(e: Emitter, w: Value, size: int, places: Sequence[int]) -> Value:
 
 def halves(e: Emitter, w: Value, stride: int, n: int) -> Value:
     """f32[n] of the half floats at w, w + stride, ..."""
-    return e.half_to_float(strided(e, w, stride, n, I16))
+    return e.half_to_float(words(e, w, n * stride, range(0, n * stride, stride), I16))
 
 
 def half(e: Emitter, address: Value, lanes: int) -> Value:

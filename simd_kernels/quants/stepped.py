@@ -58,7 +58,7 @@ class Stepped(Quant):
 
     def eights(self, e: Emitter) -> Sequence[int]:
         """Which eight weights stand at each 8 codes of the `factors`."""
-        numbers = [2 * sixteen + half for sixteen in self.order(1) for half in range(2)]
+        numbers = [2 * sixteen + half for sixteen in self.order(e, 1) for half in range(2)]
         return [numbers[first + spot] for first in range(0, 32, 8) for spot in self.arranged(e)]
 
     def streams(self, e: Emitter) -> int:

@@ -189,16 +189,21 @@ def test_dot_is_exact_at_the_extremes(kernels, lanes, wide, most):
         assert (got == start + ((c.astype(int) - centre) * v).reshape(-1, 4).sum(axis=1)).all()
 
 
+@pytest.mark.parametrize("most", [2**15 - 1, 2**20])
 @pytest.mark.parametrize("lanes", [4, 8, 16])
-def test_neighbours_are_added_and_two_vectors_become_one(kernels, lanes):
-    most = 2**15 - 1
+def test_neighbours_are_added_and_two_vectors_become_one(kernels, lanes, most):
     probe = Emitter(None, kernels.tier)
-    if not probe.adds_neighbours(most):
+    short = probe.adds_neighbours(most)
+    if not short and not probe.adds_long_neighbours():
         pytest.skip("this tier has no instructions for that")
     x, y = RNG.integers(-most, most, (2, lanes), np.int32, endpoint=True)
     x[:2], y[-2:] = most, -most
     kind = vec(I32, lanes)
-    got = computed(kernels, lambda e, a, b: e.neighbours(e.load(a, kind), e.load(b, kind)), x, y, size=4 * lanes)
+
+    def added(e, a, b):
+        return (e.neighbours if short else e.long_neighbours)(e.load(a, kind), e.load(b, kind))
+
+    got = computed(kernels, added, x, y, size=4 * lanes)
     pairs = [v.reshape(-1, 2, 2).sum(2) for v in (x, y)]
     assert (got.view(np.int32) == np.concatenate(pairs, axis=1).ravel()).all()
 
