@@ -6,7 +6,8 @@ table of 1 to 16 kB in the code.
 
 from edgeinfer.formats.grids import grid
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, packed
+from edgeinfer.simd_kernels.quants.loads import half, packed
+from edgeinfer.simd_kernels.quants.quant import Codes, Quant
 from edgeinfer.simd_kernels.values import I8, I16, I32, I64, Value, vec
 
 

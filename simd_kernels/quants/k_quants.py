@@ -7,8 +7,9 @@ for each 16 or 32 weights, and are decoded as a vector: 8 or 16 of them at once.
 from collections.abc import Iterator, Sequence
 
 from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.quants.loads import half, twice
 from edgeinfer.simd_kernels.quants.panels import Group, Rows
-from edgeinfer.simd_kernels.quants.quant import Codes, half, twice
+from edgeinfer.simd_kernels.quants.quant import Codes
 from edgeinfer.simd_kernels.quants.stepped import Numbers, Stepped, arrange, kept, kept_halves
 from edgeinfer.simd_kernels.values import I8, I16, I32, Value, vec
 

@@ -8,7 +8,8 @@ them.
 from collections.abc import Sequence
 
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.quants.quant import Codes, Quant, Weights, sixteens, words
+from edgeinfer.simd_kernels.quants.loads import sixteens, words
+from edgeinfer.simd_kernels.quants.quant import Codes, Quant, Weights
 from edgeinfer.simd_kernels.values import I8, I16, I32, I64, Value, vec
 
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from edgeinfer.formats.grids import FP4_LEVELS, IQ4_LEVELS
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.legacy import Legacy
-from edgeinfer.simd_kernels.quants.quant import Codes, Quant, Weights, blended, blends, words
+from edgeinfer.simd_kernels.quants.loads import blended, blends, words
+from edgeinfer.simd_kernels.quants.quant import Codes, Quant, Weights
 from edgeinfer.simd_kernels.quants.stepped import kept, spread
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, Value, vec
 

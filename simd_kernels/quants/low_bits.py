@@ -5,7 +5,8 @@ Source of the layouts: block_q1_0 and its neighbours in ggml.
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.k_quants import TwoBit
-from edgeinfer.simd_kernels.quants.quant import Codes, Quant, half, halves
+from edgeinfer.simd_kernels.quants.loads import half, halves
+from edgeinfer.simd_kernels.quants.quant import Codes, Quant
 from edgeinfer.simd_kernels.quants.stepped import Numbers, kept_halves
 from edgeinfer.simd_kernels.values import I8, I32, I64, Value, vec
 

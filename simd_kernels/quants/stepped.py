@@ -12,7 +12,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.quants.quant import InMemory, Quant, Sums, prefetch, sixteens
+from edgeinfer.simd_kernels.quants.dot import InMemory, Sums, prefetch
+from edgeinfer.simd_kernels.quants.loads import sixteens
+from edgeinfer.simd_kernels.quants.quant import Quant
 from edgeinfer.simd_kernels.quants.streams import streams
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, I64, Value, Var, vec
 
