@@ -8,7 +8,7 @@ half floats, lookups, and the pause of a waiting loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from llvmlite import ir
 
@@ -304,8 +304,7 @@ class Emitter(Instructions):
         sums are short, times `steps`, if any."""
         n = x.lanes
         if n > self.tier.lanes:
-            halves = [[self.part(v, i, n // 2) for v in (x, y)] for i in (0, n // 2)]
-            return self.join(*(self.neighbours(*half) for half in halves))
+            return self._in_halves(self.neighbours, x, y, *([steps] if steps else []))
         if self.tier.machine == "aarch64":
             return self.intrinsic("llvm.aarch64.neon.addp.v4i32", x.kind, x, y)
         pack, add = {
@@ -324,8 +323,7 @@ class Emitter(Instructions):
         """As `neighbours`, of numbers of 32 bits."""
         n = x.lanes
         if n > self.tier.lanes:
-            halves = [[self.part(v, i, n // 2) for v in (x, y)] for i in (0, n // 2)]
-            return self.join(*(self.long_neighbours(*half) for half in halves))
+            return self._in_halves(self.long_neighbours, x, y)
         name = {4: "ssse3.phadd.d.128", 8: "avx2.phadd.d"}[n]
         return self.intrinsic(f"llvm.x86.{name}", x.kind, x, y)
 
@@ -350,6 +348,12 @@ class Emitter(Instructions):
         name = "aarch64.neon.tbl1.v16i8" if self.tier.machine == "aarch64" else f"x86.{name}"
         return self.intrinsic(f"llvm.{name}", x.kind, x, self.const(x.kind, list(places)))
 
+    def _in_halves(self, f: Callable[..., Value], *vectors: Value) -> Value:
+        """What is f of the first halves of these vectors, then what it is of the second ones."""
+        sizes = [v.lanes // 2 for v in vectors]
+        halves = [[self.part(v, i * n, n) for v, n in zip(vectors, sizes, strict=True)] for i in range(2)]
+        return self.join(*(f(*half) for half in halves))
+
     def _dot_plain(self, total: Value, codes: Value, x: Value) -> Value:
         products = codes * x
         for k in range(4):
@@ -368,8 +372,7 @@ class Emitter(Instructions):
     def _signed(self, x: Value, signs: Value) -> Value:
         """x * the signs (-1, 0 or 1) of other bytes."""
         if x.lanes > 32:
-            parts = [[self.part(v, i, 32) for v in (x, signs)] for i in range(0, x.lanes, 32)]
-            return self.join(*(self._signed(*part) for part in parts))
+            return self._in_halves(self._signed, x, signs)
         name = {16: "ssse3.psign.b.128", 32: "avx2.psign.b"}[x.lanes]
         return self.intrinsic(f"llvm.x86.{name}", x.kind, x, signs)
 

@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.loads import sixteens
-from edgeinfer.simd_kernels.quants.streams import AHEAD
+from edgeinfer.simd_kernels.quants.streams import prefetch
 from edgeinfer.simd_kernels.values import F32, I1, I32, I64, Value, Var, vec
 
 if TYPE_CHECKING:
@@ -78,13 +78,6 @@ class RowSums:
 
     def _in_memory(self, row: Value) -> InMemory:
         return InMemory(self.e, self.memory + row * 64, self.kind)
-
-
-def prefetch(e: Emitter, places: list[Value], size: int) -> None:
-    """Ask for so many bytes of rows that are read at these places."""
-    for place in places:
-        for line in range(0, size, 64):
-            e.prefetch(place + (AHEAD + line))
 
 
 class Part:

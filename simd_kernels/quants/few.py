@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import SPAN, SPAN_BYTES
-from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
+from edgeinfer.simd_kernels.quants.streams import prefetch, side_by_side, streams
 from edgeinfer.simd_kernels.tile import turn
 from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
 
@@ -78,8 +78,7 @@ def whole_span(e: Emitter, quant: Quant, w: Value, cols: Value, room: Value | No
     """Where a span at `w` is to be read.  Where a row ends within it, its last block is repeated; activations there
     count for nothing."""
     blocks = SPAN // quant.block
-    for line in range(0, blocks * quant.bytes, 64):
-        e.prefetch(w + (AHEAD + line))
+    prefetch(e, [w], blocks * quant.bytes)
     place = e.var(I64, w)
     if room:
         rest = cols / quant.block

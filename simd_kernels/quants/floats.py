@@ -2,7 +2,7 @@
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import FLOAT_DEPTH
-from edgeinfer.simd_kernels.quants.streams import AHEAD, side_by_side, streams
+from edgeinfer.simd_kernels.quants.streams import prefetch, side_by_side, streams
 from edgeinfer.simd_kernels.tile import transpose
 from edgeinfer.simd_kernels.values import F32, F64, I16, I32, I64, Value, vec
 
@@ -29,8 +29,7 @@ class Float:
                 e.store(e.const(WIDE), sums + row * 64)
             with e.loop(0, whole, STEP) as k, e.loop(0, count) as row:
                 at = w + (first + row * apart) * row_bytes + k * self.bytes
-                for line in range(0, STEP * self.bytes, 64):
-                    e.prefetch(at + (AHEAD + line))
+                prefetch(e, [at], STEP * self.bytes)
                 chains = [e.load(sums + row * 64, WIDE), e.const(WIDE)]
                 for j in range(STEP // 16):
                     numbers = self.load(e, at + 16 * j * self.bytes, 16)
@@ -66,8 +65,7 @@ class Float:
                 e.store(e.const(WIDE), scratch + i * 64)
             with e.loop(0, whole, STEP) as k, e.loop(0, count) as row:
                 at = w + (first + row * apart) * row_bytes + k * self.bytes
-                for line in range(0, STEP * self.bytes, 64):
-                    e.prefetch(at + (AHEAD + line))
+                prefetch(e, [at], STEP * self.bytes)
                 numbers = [self.load(e, at + 16 * j * self.bytes, 16) for j in range(STEP // 16)]
                 with e.loop(0, tokens) as token:
                     here, sums = x + token * x_stride + k * 4, scratch + (row * tokens + token) * 64

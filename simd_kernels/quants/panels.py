@@ -48,7 +48,7 @@ class Group(NamedTuple):
     step: Value | None = None  # i32[lanes]
 
 
-Stepped = tuple[list[Value], "Value | None"]  # words of a group, and where a tile takes it the step, i16 twice
+Taken = tuple[list[Value], "Value | None"]  # words of a group, and where a tile takes it the step, i16 twice
 
 
 def of_words(
@@ -60,7 +60,7 @@ def of_words(
     at, stride = whole(e, quant, w, row_bytes, rows, cols, scratch)
     with e.loop(0, cols / quant.block) as block:
         first, number = block * (quant.block // 4), block * (quant.block // quant.group)
-        begun: list[Stepped] = []
+        begun: list[Taken] = []
         for i, group in enumerate(quant.groups(e, Rows(e, at + block * quant.bytes, stride))):
             group = of_tile(e, tile, group)
             for j, word in enumerate(group.words, i * quant.group // 4):
@@ -101,7 +101,7 @@ def times(e: Emitter, word: Value, number: Value) -> Value:
     return e.bits(((pairs * factor) & 0xFF) | ((pairs & -256) * factor), word.kind)
 
 
-def start(e: Emitter, tile: Tile, groups: Sequence[Stepped]) -> Value:
+def start(e: Emitter, tile: Tile, groups: Sequence[Taken]) -> Value:
     """What the sum of these groups starts at, i32[lanes]: less what raised activations add."""
     kind = vec(I8, 4 * e.tier.lanes)
     total = e.const(vec(I32, e.tier.lanes))
@@ -148,7 +148,7 @@ def of_rows(
         transpose(e, minimums, e.const(I64, DEPTH // 4), cols / quant.group, place)
     kind = vec(I32, n)
     with e.loop(0, cols, tile.span(e)) as k:
-        groups: list[Stepped] = []
+        groups: list[Taken] = []
         for first in range(0, tile.span(e), quant.group):
             codes, number = parts.codes + ((k + first) >> 2) * step, parts.steps + (k + first) / quant.group * step
             words = [e.load(codes + word * step, kind) for word in range(quant.group // 4)]

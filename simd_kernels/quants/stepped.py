@@ -12,10 +12,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.quants.dot import InMemory, Sums, prefetch
+from edgeinfer.simd_kernels.quants.dot import InMemory, Sums
 from edgeinfer.simd_kernels.quants.loads import sixteens
 from edgeinfer.simd_kernels.quants.quant import Quant
-from edgeinfer.simd_kernels.quants.streams import streams
+from edgeinfer.simd_kernels.quants.streams import prefetch, streams
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, I64, Value, Var, vec
 
 

@@ -34,3 +34,10 @@ def side_by_side(
         whole = turn < turns
         taken = e.select(whole, e.const(I64, n), rows - turns * n)
         yield e.select(whole, turn, turns * n), e.select(whole, turns, 1), taken
+
+
+def prefetch(e: Emitter, places: list[Value], size: int) -> None:
+    """Ask for so many bytes of rows that are read at these places."""
+    for place in places:
+        for line in range(0, size, 64):
+            e.prefetch(place + (AHEAD + line))
