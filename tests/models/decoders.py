@@ -245,6 +245,10 @@ UNTURNED = {
     "swiglu_clamp_exp": [0.6, 0.7, 0.8, 7.0],
 }  # fmt: skip
 
+LING_3 = {
+    **SPARSE_MLA, "ssm.conv_kernel": 4, "kda.head_dim": SIZE, "kda.gate_lower_bound": -5.0,
+    "attention.head_count_kv": [0, 0, 1, 0],
+}  # fmt: skip
 
 DEEP, RANK_7 = 128, 8  # of ARWKV 7, whose heads are 64 wide
 RANKS = {f"attention.{name}_lora_rank": RANK_7 for name in ("decay", "iclr", "value_residual_mix")}
@@ -315,11 +319,7 @@ CASES = {
     "bailingmoe3": Case(
         "bailingmoe3",
         {
-            **SPARSE_MLA,
-            "ssm.conv_kernel": 4,
-            "kda.head_dim": SIZE,
-            "kda.gate_lower_bound": -5.0,
-            "attention.head_count_kv": [0, 0, 1, 0],
+            **LING_3,
             "expert_group_count": 4,
             "expert_group_used_count": 2,
         },
@@ -328,11 +328,7 @@ CASES = {
     "bailingmoe3-limits": Case(
         "bailingmoe3",
         {
-            **SPARSE_MLA,
-            "ssm.conv_kernel": 4,
-            "kda.head_dim": SIZE,
-            "kda.gate_lower_bound": -5.0,
-            "attention.head_count_kv": [0, 0, 1, 0],
+            **LING_3,
             "swiglu_clamp_exp": [0.0, 0.0, 0.4, 0.5],
             "swiglu_clamp_shexp": [0.3, 0.0, 0.5, 0.0],
             "expert_group_count": 4,
@@ -343,12 +339,8 @@ CASES = {
     "bailingmoe3-sees": Case(
         "bailingmoe3",
         {
-            **SPARSE_MLA,
+            **LING_3,
             "rope.dimension_sections": [2, 1, 1, 0],
-            "ssm.conv_kernel": 4,
-            "kda.head_dim": SIZE,
-            "kda.gate_lower_bound": -5.0,
-            "attention.head_count_kv": [0, 0, 1, 0],
         },
         ENDS | mixed(NORMS) | each(lambda layer: LOW_RANK | GATE if layer == 2 else WHOLE_KDA),
     ),

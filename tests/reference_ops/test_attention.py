@@ -29,19 +29,12 @@ def test_rope_scale_lengthens_only_what_turns():
     assert run("rope", [[1, 2, 3, 4, 5, 6]], rope=rope, head_dim=3, start=0) == [[2, 4, 3, 8, 10, 6]]
 
 
+SCORES = {"window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
+PLAIN = {**SCORES, "layer": 0, "text": False, "heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
+
+
 def attend(q, k, v, **attrs):
-    plain = {
-        "layer": 0,
-        "window": 0,
-        "chunk": 0,
-        "scale": 1.0,
-        "cap": 0.0,
-        "slopes": (),
-        "buckets": (),
-        "causal": True,
-        "text": False,
-    }
-    sizes = plain | {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1} | attrs
+    sizes = PLAIN | attrs
     return run("attend", q, k, v, width=sizes["heads"] * sizes["value_dim"], chunks=((len(q), 0),), **sizes)
 
 
@@ -133,8 +126,7 @@ def test_a_text_is_stored_whole_and_seen_whole_by_those_who_answer_it():
     sizes = {"layer": 2, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
     keys, values = [[0], [math.log(3)], [0]], [[8], [4], [7]]
     assert run("store", keys, values, chunks=((2, 0), (1, 0)), held=held, **sizes) == [[], [], []]
-    plain = {"window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
-    answers = {**sizes, **plain, "heads": 1, "text": True, "width": 1}
+    answers = {**sizes, **SCORES, "heads": 1, "text": True, "width": 1}
     found = run("attend", [[1], [0], [1], [1]], chunks=((3, 0), (1, 0)), held=held, **answers)
     assert found == pytest.approx(np.array([[5], [6], [5], [7]]))
     assert held[0].cut(0).text == held[0].text and not held[0].rows
@@ -142,34 +134,11 @@ def test_a_text_is_stored_whole_and_seen_whole_by_those_who_answer_it():
 
 def test_sinks_take_weight_and_give_nothing():
     x = [[0]]
-    sized = {
-        "layer": 0,
-        "window": 0,
-        "chunk": 0,
-        "scale": 1.0,
-        "cap": 0.0,
-        "slopes": (),
-        "buckets": (),
-        "causal": True,
-        "text": False,
-    }
-    sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
-    assert run("attend", x, x, [[8]], weights=[[math.log(3)]], **sized) == pytest.approx(np.array([[2]]))
+    assert run("attend", x, x, [[8]], weights=[[math.log(3)]], **PLAIN) == pytest.approx(np.array([[2]]))
 
 
 def test_without_keys_attention_is_over_those_of_an_earlier_op():
-    sized = {
-        "layer": 3,
-        "window": 0,
-        "chunk": 0,
-        "scale": 1.0,
-        "cap": 0.0,
-        "slopes": (),
-        "buckets": (),
-        "causal": True,
-        "text": False,
-    }
-    sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
+    sized = PLAIN | {"layer": 3}
     held = [Held()]
     assert run("attend", [[0]], [[0]], [[8]], held=held, **sized) == [[8]]
     assert run("attend", [[1]], held=held, **sized) == [[8]]
