@@ -289,6 +289,14 @@ def score(w: Writer, source: str) -> np.ndarray:
     return matrix
 
 
+def expect(w: Writer, name: str, *known: object) -> None:
+    """UnsupportedError where config.json says anything but one of `known` for what the architecture means and GGUF has
+    no key for; the first of them is meant where it says nothing."""
+    found = w.config.get(name, default=known[0])
+    if found not in known:
+        raise UnsupportedError(f"{w.config.where}: {name} is {shown(str(found))}; {w.arch} has {shown(str(known[0]))}")
+
+
 def expect_activation(w: Writer, *known: str) -> None:
     """FormatError where config.json has another activation than GGUF's architecture means."""
     names = ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "activation")

@@ -1,6 +1,5 @@
 """Gemma 3n: the projections between the streams are stacked."""
 
-from edgeinfer.errors import UnsupportedError
 from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.gemma3n import LAUREL, OTHERS, OWN_KV, PER_LAYER, SPARSE, STREAMS
@@ -66,5 +65,4 @@ def check(w: Writer, layers: int) -> None:
         "activation_sparsity_pattern": [SPARSITY] * SPARSE + [0.0] * (layers - SPARSE),
     }
     for name, value in stated.items():
-        if w.config.get(name, default=value) != value:
-            raise UnsupportedError(f"{w.config.where}: {name} is {str(w.config.get(name))[:50]}; {w.arch} has {value}")
+        usual.expect(w, name, value)

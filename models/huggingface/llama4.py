@@ -1,6 +1,5 @@
 """Llama 4, text: the experts' matrices are transposed, gate and up in one; RoPE turns adjacent pairs as GGUF's does."""
 
-from edgeinfer.errors import UnsupportedError
 from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.llama4 import CHUNK, GROWTH, PERIOD
@@ -44,5 +43,4 @@ def check(w: Writer) -> None:
         "no_rope_layers": turned,
     }
     for name, value in stated.items():
-        if w.config.get(name, default=value) not in (value, []):
-            raise UnsupportedError(f"{w.config.where}: {name} is {str(w.config.get(name))[:50]}; {w.arch} has {value}")
+        usual.expect(w, name, value, [])

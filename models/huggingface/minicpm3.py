@@ -1,6 +1,5 @@
 """MiniCPM 3: latent attention with K and V of all heads in one matrix."""
 
-from edgeinfer.errors import UnsupportedError
 from edgeinfer.huggingface import rope, usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import deepseek2
@@ -15,8 +14,7 @@ LAYER = {**usual.NORMS, **LATENT, **usual.MLP, "attn_kv_b": "self_attn.kv_b_proj
 def write(w: Writer) -> None:
     usual.expect_activation(w, "silu")
     for name, value in {"scale_emb": EMBEDDING, "scale_depth": DEPTH, "dim_model_base": BASE_DIM}.items():
-        if w.config.number(name, default=float(value)) != value:
-            raise UnsupportedError(f"{w.config.where}: {name} is {w.config.number(name):g}; {w.arch} has {value}")
+        usual.expect(w, name, value)
     turning = w.config.integer("qk_rope_head_dim")
     usual.sizes(w)
     w.key("attention.head_count_kv", usual.heads(w))

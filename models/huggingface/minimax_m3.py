@@ -1,6 +1,5 @@
 """MiniMax M3, text: Mixtral's names of the experts; norm weights are what is to be added to 1."""
 
-from edgeinfer.errors import UnsupportedError
 from edgeinfer.huggingface import usual
 from edgeinfer.huggingface.writer import Writer
 from edgeinfer.models.huggingface import llama
@@ -48,5 +47,4 @@ def write(w: Writer) -> None:
 
 def check(w: Writer) -> None:
     for name, value in SWISH.items():
-        if w.config.number(name, default=value) != value:
-            raise UnsupportedError(f"{w.config.where}: {name} is not {value:g}, as {w.arch} has it")
+        usual.expect(w, name, value)
