@@ -6,11 +6,13 @@ import mmap
 import os
 import stat
 import sys
+import threading
 from typing import Protocol
 
 import numpy as np
 
 from edgeinfer.errors import FormatError, RequestError
+from edgeinfer.formats.watched import Watch
 
 MAPS = np.zeros((1024, 3), np.int64)  # start and size of maps of this process, and whether one's pages were lost
 _free = list(range(len(MAPS)))
@@ -80,14 +82,17 @@ class Mapped:
 class _Pages(mmap.mmap):
     """The map of an open file, in `MAPS` (if there is room) as long as the system has it: until its last view goes."""
 
+    _lock: threading.Lock
+    _watch: Watch
     _state: tuple[int, int]
     _file: int | None = None
     _entry: int | None = None
 
     def __new__(cls, file: int, size: int) -> "_Pages":
         pages = super().__new__(cls, file, size, access=mmap.ACCESS_READ)
-        pages._state = _state(file)
         pages._file = os.dup(file)
+        pages._lock, pages._watch = threading.Lock(), Watch(file)
+        pages._state = _state(file)
         with contextlib.suppress(IndexError):  # none is free
             entry = pages._entry = _free.pop()
             MAPS[entry] = np.frombuffer(pages, np.uint8).ctypes.data, 0, False
@@ -99,18 +104,29 @@ class _Pages(mmap.mmap):
             MAPS[self._entry, 1] = 0
             _free.append(self._entry)
         if self._file is not None:
+            self._watch.close()
             os.close(self._file)
 
     def fault(self) -> str:
         """What became of the file; nothing if it is as it was."""
         assert self._file is not None
         try:
-            state = _state(self._file)
+            if _state(self._file) != self._state and (change := self._change(self._file)):
+                return change
         except OSError:  # of a server that no longer has it
             return "was lost"
-        if state != self._state:
-            return "was cut short" if state[0] < self._state[0] else "was changed"
         return "could not be read" if self._entry is not None and MAPS[self._entry, 2] else ""
+
+    def _change(self, file: int) -> str:
+        """What another state of the file means; nothing if only its time of writing was set, as `touch` does."""
+        with self._lock:
+            state = _state(file)
+            if state[0] != self._state[0]:
+                return "was cut short" if state[0] < self._state[0] else "was changed"
+            if state != self._state and not self._watch.only_set():
+                return "was changed"
+            self._state = state
+            return ""
 
 
 def _state(file: int) -> tuple[int, int]:

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from edgeinfer.errors import FormatError, RequestError
 from edgeinfer.formats import mapped
 from edgeinfer.formats.mapped import MAPS, Mapped
+from edgeinfer.formats.watched import Watch
 
 
 def maps(path):
@@ -19,6 +21,11 @@ def maps(path):
     if not table.is_file():
         pytest.skip("needs /proc/self/maps, which is Linux's")
     return str(path) in table.read_text()
+
+
+def tick():
+    """Lets the file system's clock go on, by which two writings differ."""
+    time.sleep(0.02)
 
 
 @pytest.fixture
@@ -77,10 +84,37 @@ def test_a_file_written_to_is_found_and_one_replaced_is_none(path):
     other.check()
     pathlib.Path(path).write_bytes(bytes(256))
     other = Mapped(path)
-    os.utime(path, ns=(0, 0))
-    with pytest.raises(FormatError, match="the file was changed while it was in use"):
-        other.check()
+    tick()
+    pathlib.Path(path).write_bytes(bytes(256))
+    for use in (other.check, other.check):
+        with pytest.raises(FormatError, match="the file was changed while it was in use"):
+            use()
     file.check()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
+def test_a_file_of_which_times_were_set_is_the_same(path):
+    first, second = Mapped(path), Mapped(path)
+    for times in ((0, 0), (5, 7)):
+        os.utime(path, ns=times)
+        first.check()
+    os.chmod(path, 0o600)
+    second.check()
+    tick()
+    with open(path, "r+b") as file:
+        file.write(b"x")
+    os.utime(path)
+    for each in (first, second):
+        with pytest.raises(FormatError, match="was changed"):
+            each.check()
+
+
+def test_where_nobody_knows_what_was_done_other_times_are_a_change(path, monkeypatch):
+    monkeypatch.setattr(Watch, "only_set", lambda watch: False)
+    file = Mapped(path)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(FormatError, match="was changed"):
+        file.check()
 
 
 def test_where_no_entry_is_free_a_file_is_mapped_all_the_same(path, monkeypatch):
@@ -88,7 +122,8 @@ def test_where_no_entry_is_free_a_file_is_mapped_all_the_same(path, monkeypatch)
     file = Mapped(path)
     file.check()
     assert file.view(255, 1).tolist() == [255]
-    os.utime(path, ns=(0, 0))
+    tick()
+    pathlib.Path(path).write_bytes(bytes(256))
     with pytest.raises(FormatError, match="was changed"):
         file.check()
 
@@ -97,6 +132,7 @@ def test_what_a_map_holds_goes_with_its_last_view(path):
     files, entries = pathlib.Path("/proc/self/fd"), int((MAPS[:, 1] > 0).sum())
     if not files.is_dir():
         pytest.skip("needs /proc/self/fd, which is Linux's")
+    Mapped(path).close()  # brings in what serves all maps
     held = len(list(files.iterdir()))
     view = Mapped(path).view(0, 4)
     assert (MAPS[:, 1] > 0).sum() == entries + 1 and len(list(files.iterdir())) > held
