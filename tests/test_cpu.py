@@ -19,7 +19,7 @@ from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.plan import Plan, trace
 from edgeinfer.reference import ReferenceBackend
 from edgeinfer.simd_kernels import cpu, kernels, layout
-from tests import tiny
+from tests import blocks, tiny
 from tests.simd_kernels import harness, twins
 from tests.test_backend import step
 
@@ -469,6 +469,25 @@ def test_weights_that_are_not_finite_give_such_logits(tmp_path, backends):
         path = tiny.write(tmp_path / "m.gguf", "llama", kind, edit=edit)
         backend = backends(Model(trace(gguf.open(path))))
         assert not np.isfinite(run(backend, backend.open(), IDS[:3])).any()
+
+
+@pytest.mark.parametrize(("kind", "block"), [("Q4_0", 2), ("Q8_0", 1), ("Q4_K", 2), ("Q6_K", 0)])
+def test_an_infinite_scale_makes_the_same_logits_not_finite_as_in_the_reference(tmp_path, backends, kind, block):
+    """Of blocks that two turns of a dot product share, too; which of NaN and the infinities it is, may differ."""
+    odd = {"dim": 96} if GgmlType[kind].block == 32 else {"dim": 768}
+    path = tiny.write(tmp_path / "m.gguf", "llama", {"output": kind, "": "F32"}, layers=1, **odd)
+    with gguf.open(path) as file:
+        output = file.tensors["output.weight"]
+        scale = output.offset + 7 * output.nbytes // tiny.VOCAB + block * output.type.bytes + blocks.F16_AT[kind][0]
+    with open(path, "r+b") as raw:
+        raw.seek(scale)
+        raw.write(np.float16(np.inf).tobytes())
+    broken = Model(trace(gguf.open(path)))
+    backend = backends(broken, n_seq=2)
+    for count in (1, 5):
+        found = run(backend, backend.open(), IDS[:count])
+        assert np.flatnonzero(~np.isfinite(found).all(0)).tolist() == [7]
+        assert np.array_equal(np.isfinite(found), np.isfinite(broken.logits(IDS[:count])))
 
 
 def test_batch_is_bounded_by_the_context(model, backends):
