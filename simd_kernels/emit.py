@@ -2,13 +2,14 @@
 
 A kernel is a Python function that runs once per build; what it does to its values becomes the machine code.  Vectors
 are written 64 bytes wide on every tier and LLVM splits them for narrower registers.  Only what no plain instruction
-expresses well differs by tier, and all of that is in this file: products of bytes, `fma`, the conversions from and to
-half floats, lookups, and the pause of a waiting loop.
+expresses well differs by tier: products of bytes, `fma`, the conversions from and to half floats, lookups, and the
+pause of a waiting loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from llvmlite import ir
 
@@ -192,7 +193,7 @@ class Emitter(Instructions):
 
     def add_pairs(self, total: Value, pairs: Value, steps: Value | None = None) -> Value:
         """total i32[n] + the sums of 2 neighbours each of i16[2n], times steps i16[2n]."""
-        return self.pinned(self._pairs_avx2(total, pairs, steps or self.const(pairs.kind, 1)))
+        return self.pinned(self.pairs_added(total, pairs, steps or self.const(pairs.kind, 1)))
 
     def multiply(self, total: Value, x: Sequence[Value], w: Sequence[Value], steps: Value | None = None) -> Value:
         """total i32[n] + the sums of 4 products each of activations, raised i8[4n], and weights i8[4n], of several such
@@ -201,10 +202,10 @@ class Emitter(Instructions):
         Sums are multiplied by steps i16[2n], for tiers that take these."""
         n = total.lanes
         if self.tier.name == "avx2" and w[0].lanes > 2 * n:
-            return self.add_pairs(total, self._sums_avx2(x, w), steps)
+            return self.add_pairs(total, self.pair_sums(x, w), steps)
         (one,), (weights,) = x, w
         if self.tier.name == "avx2":
-            return self.pinned(self._pairs_avx2(total, one, weights))
+            return self.pinned(self.pairs_added(total, one, weights))
         if self.tier.name == "avx512vnni":
             return self.intrinsic("llvm.x86.avx512.vpdpbusd.512", total.kind, total, one, weights)
         if self.tier.name == "avxvnni":
@@ -245,14 +246,15 @@ class Emitter(Instructions):
         `wide`: codes may exceed 127 (else a tier may use an instruction that saturates above that)."""
         n = total.lanes
         if n > self.tier.lanes:
-            halves = [[self.part(v, i * v.lanes // 2, v.lanes // 2) for v in (total, codes, x)] for i in range(2)]
-            return self.join(*(self.dot(half[0], half[1], half[2], wide) for half in halves))
+            return self.in_halves(partial(self.dot, wide=wide), total, codes, x)
         if self.centre(wide):
             codes = codes ^ -128
         if self.tier.name in ("avx512vnni", "avxvnni"):
             return self.intrinsic(f"llvm.x86.avx512.vpdpbusd.{32 * n}", total.kind, total, codes, x)
         if self.tier.name == "avx2":
-            return self._dot_avx2(total, codes, x, wide)
+            if wide:  # sizes, at most 128, and numbers with the codes' signs: sums of two products still fit 16 bits
+                x, codes = self.signed(x, codes), self.size_of(codes)
+            return self.dots_short(total, [codes], [x])
         if self.tier.name in ("i8mm", "dotprod"):
             name = {"i8mm": "usdot", "dotprod": "sdot"}[self.tier.name]
             return self.intrinsic(f"llvm.aarch64.neon.{name}.v4i32.v16i8", total.kind, total, codes, x)
@@ -260,144 +262,11 @@ class Emitter(Instructions):
             return self._dot_neon(total, codes, x)
         return self._dot_plain(total, self.widen(codes, vec(I32, 4 * n)), self.widen_signed(x, vec(I32, 4 * n)))
 
-    def dots(self, total: Value, codes: Sequence[Value], x: Sequence[Value], largest: int, smallest: int = 0) -> Value:
-        """The `dot` of one after the other, of codes from `smallest` to `largest`."""
-        if self.tier.name == "avx2" and 2 * 127 * largest * len(codes) < 1 << 15:
-            return self._dots_avx2(total, codes, x)
-        if self.tier.name == "avx2" and largest > 127 and smallest > 0:  # sizes of x serve several rows of codes
-            for some, part in zip(codes, x, strict=True):
-                total = self._dots_avx2(total, [self._size_of(part)], [self._signed(some ^ -128, part)])
-            return total
-        for some, part in zip(codes, x, strict=True):
-            total = self.dot(total, some, part, largest > 127)
-        return total
-
-    def sums_fine(self, largest: int) -> bool:
-        """Whether `dots_fine` is quicker than two `dots` for codes up to this size."""
-        return self.tier.name == "avx2" and largest > 127
-
-    def dots_fine(self, codes: Sequence[Value], x: Sequence[Value], low: Sequence[Value]) -> Value:
-        """256 * the `dots` of wide codes with x, + those with low: products of 16 bits.  A lane has four of 32 bytes,
-        not four neighbours."""
-        n = codes[0].lanes
-        if n > 32:
-            parts = [[[self.part(v, i, n // 2) for v in some] for some in (codes, x, low)] for i in (0, n // 2)]
-            return self.join(*(self.dots_fine(*part) for part in parts))
-        total = self.const(vec(I32, n // 4))
-        for some, *planes in zip(codes, x, low, strict=True):
-            weights, high, rest = (self.widen_signed(v, vec(I16, n)) for v in (some ^ -128, *planes))
-            numbers = (high << 8) + rest
-            for at in (0, n // 2):
-                total = self._pairs_avx2(total, self.part(weights, at, n // 2), self.part(numbers, at, n // 2))
-        return total
-
-    def sums_short(self) -> bool:
-        """Whether `neighbours` takes sums of 16 bits only."""
-        return self.tier.machine == "x86_64"
-
-    def adds_neighbours(self, largest: int) -> bool:
-        """Whether this tier has instructions for `neighbours` of numbers up to this size."""
-        return self.tier.machine == "aarch64" or (self.tier.machine == "x86_64" and largest < 1 << 15)
-
-    def neighbours(self, x: Value, y: Value, steps: Value | None = None) -> Value:
-        """Sums of two neighbouring lanes of `x` and of `y`, i32, of every four lanes those of x, then those of y; where
-        sums are short, times `steps`, if any."""
-        n = x.lanes
-        if n > self.tier.lanes:
-            return self._in_halves(self.neighbours, x, y, *([steps] if steps else []))
-        if self.tier.machine == "aarch64":
-            return self.intrinsic("llvm.aarch64.neon.addp.v4i32", x.kind, x, y)
-        pack, add = {
-            4: ("sse2.packssdw.128", "sse2.pmadd.wd"),
-            8: ("avx2.packssdw", "avx2.pmadd.wd"),
-            16: ("avx512.packssdw.512", "avx512.pmaddw.d.512"),
-        }[n]
-        short = self.intrinsic(f"llvm.x86.{pack}", vec(I16, 2 * n), x, y)
-        return self.intrinsic(f"llvm.x86.{add}", x.kind, short, steps or self.const(short.kind, 1))
-
-    def adds_long_neighbours(self) -> bool:
-        """Whether there is one instruction for `long_neighbours`, three times as slow as `neighbours`."""
-        return self.tier.machine == "x86_64" and self.tier.lanes == 8
-
-    def long_neighbours(self, x: Value, y: Value) -> Value:
-        """As `neighbours`, of numbers of 32 bits."""
-        n = x.lanes
-        if n > self.tier.lanes:
-            return self._in_halves(self.long_neighbours, x, y)
-        name = {4: "ssse3.phadd.d.128", 8: "avx2.phadd.d"}[n]
-        return self.intrinsic(f"llvm.x86.{name}", x.kind, x, y)
-
-    def steps(self, x: Value, lanes: Sequence[int], signed: bool) -> Value:
-        """Numbers of x i8[8 or 16] at these lanes, i32; where `neighbours` multiplies short sums by them, i16, each
-        twice."""
-        size = 2 if self.sums_short() else 4  # bytes of a number
-        places = [
-            place
-            for lane in lanes
-            for place in ([-1] * (size - 1) + [lane] if signed else [lane] + [-1] * (size - 1)) * (4 // size)
-        ]
-        numbers = self.bits(self._bytes_at(x, places), vec(ir.IntType(8 * size), len(places) // size))
-        return numbers.signed_shift(8 * (size - 1)) if signed else numbers
-
-    def _bytes_at(self, x: Value, places: Sequence[int]) -> Value:
-        """Bytes of x i8[8 or 16] at these places, a register of them at most; zeros at negative ones."""
-        x = self.join(*[x] * (max(16, len(places)) // x.lanes))
-        if not self.tier.machine:
-            return self.pick(x, [place % (2 * x.lanes) for place in places], self.const(x.kind))
-        name = {16: "ssse3.pshuf.b.128", 32: "avx2.pshuf.b", 64: "avx512.pshuf.b.512"}[x.lanes]
-        name = "aarch64.neon.tbl1.v16i8" if self.tier.machine == "aarch64" else f"x86.{name}"
-        return self.intrinsic(f"llvm.{name}", x.kind, x, self.const(x.kind, list(places)))
-
-    def _in_halves(self, f: Callable[..., Value], *vectors: Value) -> Value:
-        """What is f of the first halves of these vectors, then what it is of the second ones."""
-        sizes = [v.lanes // 2 for v in vectors]
-        halves = [[self.part(v, i * n, n) for v, n in zip(vectors, sizes, strict=True)] for i in range(2)]
-        return self.join(*(f(*half) for half in halves))
-
     def _dot_plain(self, total: Value, codes: Value, x: Value) -> Value:
         products = codes * x
         for k in range(4):
             total = total + self.pick(products, range(k, products.lanes, 4))
         return total
-
-    def _dot_avx2(self, total: Value, codes: Value, x: Value, wide: bool) -> Value:
-        if wide:  # sizes, at most 128, and numbers with the codes' signs: the sum of two products still fits 16 bits
-            x, codes = self._signed(x, codes), self._size_of(codes)
-        return self._dots_avx2(total, [codes], [x])
-
-    def _size_of(self, x: Value) -> Value:
-        """|x| of bytes, of -128 as well if taken as unsigned."""
-        return self.intrinsic(f"llvm.abs.v{x.lanes}i8", x.kind, x, self.const(I1, 0))
-
-    def _signed(self, x: Value, signs: Value) -> Value:
-        """x * the signs (-1, 0 or 1) of other bytes."""
-        if x.lanes > 32:
-            return self._in_halves(self._signed, x, signs)
-        name = {16: "ssse3.psign.b.128", 32: "avx2.psign.b"}[x.lanes]
-        return self.intrinsic(f"llvm.x86.{name}", x.kind, x, signs)
-
-    def _dots_avx2(self, total: Value, codes: Sequence[Value], x: Sequence[Value]) -> Value:
-        """Of codes so small that sums of two products each fit 16 bits, those of all codes added."""
-        n = total.lanes
-        if n > self.tier.lanes:
-            parts = [[[self.part(v, i * 2 * n, 2 * n) for v in vectors] for vectors in (codes, x)] for i in range(2)]
-            totals = (self.part(total, i * n // 2, n // 2) for i in range(2))
-            return self.join(*(self._dots_avx2(half, *part) for half, part in zip(totals, parts, strict=True)))
-        short = self._sums_avx2(codes, x)
-        return self._pairs_avx2(total, short, self.const(short.kind, 1))
-
-    def _sums_avx2(self, codes: Sequence[Value], x: Sequence[Value]) -> Value:
-        """The sums of 2 products each, those of all codes added: i16."""
-        short = self.const(vec(I16, codes[0].lanes // 2))
-        pairs = {8: "ssse3.pmadd.ub.sw.128", 16: "avx2.pmadd.ub.sw"}[short.lanes]
-        for some, part in zip(codes, x, strict=True):
-            short = short + self.intrinsic(f"llvm.x86.{pairs}", short.kind, some, part)
-        return short
-
-    def _pairs_avx2(self, total: Value, x: Value, y: Value) -> Value:
-        """total i32[n] + the sums of 2 products each of i16[2n]."""
-        name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd"}[total.lanes]
-        return total + self.intrinsic(f"llvm.x86.{name}", total.kind, x, y)
 
     def _dot_neon(self, total: Value, codes: Value, x: Value) -> Value:
         """Of signed codes; the sum of two products fits 16 bits."""
@@ -405,3 +274,38 @@ class Emitter(Instructions):
         low, high = (self.intrinsic("llvm.aarch64.neon.smull.v8i16", kind, *half) for half in halves)
         pairs = self.intrinsic("llvm.aarch64.neon.addp.v8i16", kind, low, high)
         return total + self.intrinsic("llvm.aarch64.neon.saddlp.v4i32.v8i16", total.kind, pairs)
+
+    # Products of bytes on AVX2, whose instructions sum two of them in 16 bits
+
+    def size_of(self, x: Value) -> Value:
+        """|x| of bytes, of -128 as well if taken as unsigned."""
+        return self.intrinsic(f"llvm.abs.v{x.lanes}i8", x.kind, x, self.const(I1, 0))
+
+    def signed(self, x: Value, signs: Value) -> Value:
+        """x * the signs (-1, 0 or 1) of other bytes."""
+        if x.lanes > 32:
+            return self.in_halves(self.signed, x, signs)
+        name = {16: "ssse3.psign.b.128", 32: "avx2.psign.b"}[x.lanes]
+        return self.intrinsic(f"llvm.x86.{name}", x.kind, x, signs)
+
+    def dots_short(self, total: Value, codes: Sequence[Value], x: Sequence[Value]) -> Value:
+        """Of codes so small that sums of two products each fit 16 bits, those of all codes added."""
+        n = total.lanes
+        if n > self.tier.lanes:
+            count = len(codes)
+            return self.in_halves(lambda half, *v: self.dots_short(half, v[:count], v[count:]), total, *codes, *x)
+        short = self.pair_sums(codes, x)
+        return self.pairs_added(total, short, self.const(short.kind, 1))
+
+    def pair_sums(self, codes: Sequence[Value], x: Sequence[Value]) -> Value:
+        """The sums of 2 products each, those of all codes added: i16."""
+        short = self.const(vec(I16, codes[0].lanes // 2))
+        pairs = {8: "ssse3.pmadd.ub.sw.128", 16: "avx2.pmadd.ub.sw"}[short.lanes]
+        for some, part in zip(codes, x, strict=True):
+            short = short + self.intrinsic(f"llvm.x86.{pairs}", short.kind, some, part)
+        return short
+
+    def pairs_added(self, total: Value, x: Value, y: Value) -> Value:
+        """total i32[n] + the sums of 2 products each of i16[2n]."""
+        name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd"}[total.lanes]
+        return total + self.intrinsic(f"llvm.x86.{name}", total.kind, x, y)

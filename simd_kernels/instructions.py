@@ -198,6 +198,12 @@ class Instructions:
     def part(self, x: Value, start: int, lanes: int) -> Value:
         return self.pick(x, range(start, start + lanes))
 
+    def in_halves(self, f: Callable[..., Value], *vectors: Value) -> Value:
+        """What is f of the first halves of these vectors, then what it is of the second ones."""
+        sizes = [v.lanes // 2 for v in vectors]
+        halves = [[self.part(v, i * n, n) for v, n in zip(vectors, sizes, strict=True)] for i in range(2)]
+        return self.join(*(f(*half) for half in halves))
+
     def bits(self, x: Value, kind: ir.Type) -> Value:
         """The same bits as another type."""
         return Value(self, self.b.bitcast(x.raw, kind))

@@ -4,8 +4,7 @@ columns, and their sums grow lane by lane.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from llvmlite import ir
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.quants.loads import sixteens
 from edgeinfer.simd_kernels.quants.streams import prefetch
+from edgeinfer.simd_kernels.quants.sums import Sums, dots, dots_fine, sums_fine
 from edgeinfer.simd_kernels.values import F32, I1, I32, I64, Value, Var, vec
 
 if TYPE_CHECKING:
@@ -187,42 +187,8 @@ class Part:
             zero, places = e.const(vec(I32, len(groups))), list(zip(starts, codes, strict=True))
             x = [[e.part(plane[at // 4], at % 4 * 16, some.lanes) for at, some in places] for plane in self.planes]
             alone = all(len(set(groups[i : i + 8])) == 1 for i in range(0, len(groups), 8))  # 32 bytes of one group
-            if len(x) > 1 and e.sums_fine(self.quant.largest) and alone:
-                planes = [e.dots_fine(codes, *x)]
+            if len(x) > 1 and sums_fine(e, self.quant.largest) and alone:
+                planes = [dots_fine(e, codes, *x)]
             else:
-                planes = [e.dots(zero, codes, plane, self.quant.largest, self.quant.smallest) for plane in x]
+                planes = [dots(e, zero, codes, plane, self.quant.largest, self.quant.smallest) for plane in x]
             yield Sums(planes, groups, 4 * 127 * self.quant.largest * len(starts))
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Of each plane, i32[lanes], the group each lane is of, and the largest number there can be."""
-
-    planes: list[Value]
-    groups: list[int]
-    largest: int
-
-    def gathers(self, e: Emitter, eight: bool = False) -> bool:
-        """Where `eight` are left in the end, even a slow instruction saves time."""
-        adds = e.adds_neighbours(self.largest) or (eight and e.adds_long_neighbours())
-        return self.groups[::2] == self.groups[1::2] and adds
-
-    def gathered(self, e: Emitter, other: Sums, steps: Callable[[list[int]], Value] | None = None) -> Sums:
-        """Neighbouring lanes of both added, times their groups' `steps` if any."""
-        fours = [(self.groups[i : i + 4 : 2], other.groups[i : i + 4 : 2]) for i in range(0, len(self.groups), 4)]
-        groups = [group for x, y in fours for group in (*x, *y)]
-        numbers = steps(groups) if steps else None
-        both, largest = list(zip(self.planes, other.planes, strict=True)), max(self.largest, other.largest)
-        if e.adds_neighbours(largest):
-            planes = [e.neighbours(x, y, numbers) for x, y in both]
-        else:
-            planes = [e.long_neighbours(x, y) for x, y in both]
-        return Sums(planes, groups, self.largest + largest)
-
-    def narrowed(self, e: Emitter, eight: bool) -> Sums:
-        """Where lanes fill several registers, those of one half are added to neighbours until 8 are left."""
-        if len(self.groups) <= max(8, e.tier.lanes) or not self.gathers(e, eight):
-            return self
-        n = len(self.groups) // 2
-        halves = (Sums([e.part(p, i, n) for p in self.planes], self.groups[i : i + n], self.largest) for i in (0, n))
-        return next(halves).gathered(e, next(halves)).narrowed(e, eight)

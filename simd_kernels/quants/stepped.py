@@ -12,10 +12,11 @@ from itertools import groupby
 from typing import NamedTuple
 
 from edgeinfer.simd_kernels.emit import Emitter
-from edgeinfer.simd_kernels.quants.dot import InMemory, Sums
+from edgeinfer.simd_kernels.quants.dot import InMemory
 from edgeinfer.simd_kernels.quants.loads import sixteens
 from edgeinfer.simd_kernels.quants.quant import Quant
 from edgeinfer.simd_kernels.quants.streams import prefetch, streams
+from edgeinfer.simd_kernels.quants.sums import Sums, dots, steps_at, sums_short
 from edgeinfer.simd_kernels.values import F32, I8, I16, I32, I64, Value, Var, vec
 
 
@@ -131,7 +132,7 @@ class SteppedPart:
             if numbers.least and numbers.low:
                 least = self.summed(self.minimums(numbers.least), lanes)
                 after = e.fma(least, -spread(e, numbers.low, lanes), after)
-            if quant.offset and not e.sums_short():
+            if quant.offset and not sums_short(e):
                 least = self.summed(self.minimums(numbers.steps), lanes)
                 after = e.fma(least, spread(e, numbers.d, lanes) * -float(quant.offset), after)
             total.set(after)
@@ -166,7 +167,7 @@ class SteppedPart:
     def products(self, chunks: list[Value]) -> Iterator[Sums]:
         """Sums of four products each of codes less their offset; registers of the same groups are one sum."""
         e, quant, size = self.e, self.quant, 4 * self.e.tier.lanes
-        offset = quant.offset if e.sums_short() else 0  # which leaves numbers of more bits to be multiplied
+        offset = quant.offset if sums_short(e) else 0  # which leaves numbers of more bits to be multiplied
         starts = [(i, at) for i in range(4) for at in range(0, 64, size)]
         groups = {
             (i, at): [8 * self.eights[8 * i + (at + j) // 8] // quant.group for j in range(0, size, 4)]
@@ -181,8 +182,8 @@ class SteppedPart:
             planes = []
             for plane in self.planes:
                 x = [e.part(plane[i], at, size) for i, at in some]
-                start = zero - e.dots(zero, offsets, x, largest) if offset else zero
-                planes.append(e.dots(start, codes, x, largest))
+                start = zero - dots(e, zero, offsets, x, largest) if offset else zero
+                planes.append(dots(e, start, codes, x, largest))
             most = max(offset, quant.largest - offset)
             yield Sums(planes, lanes, 4 * 127 * most * sum(times))
 
@@ -199,8 +200,8 @@ def eights(e: Emitter, x: Value, numbers: Sequence[int]) -> Value:
 def stepped(e: Emitter, sums: list[Sums], steps: Value, quant: Stepped) -> list[Sums]:
     """The sums with neighbouring lanes added as far as that is quick, times their groups' steps i8[groups]."""
     while gather(e, sums):
-        if e.sums_short() and not gather(e, gathered(e, [replace(one, planes=[]) for one in sums])):
-            return gathered(e, sums, lambda groups: e.steps(steps, groups, quant.signed))
+        if sums_short(e) and not gather(e, gathered(e, [replace(one, planes=[]) for one in sums])):
+            return gathered(e, sums, lambda groups: steps_at(e, steps, groups, quant.signed))
         sums = gathered(e, sums)
     return [times(e, one, steps, quant) for one in sums]
 
@@ -210,7 +211,7 @@ def times(e: Emitter, sums: Sums, steps: Value, quant: Stepped) -> Sums:
     planes = sums.planes
     if len(planes) == 2 and (sums.largest << 8) * quant.largest_step < 1 << 31:
         planes = [(planes[0] << 8) + planes[1]]
-    numbers = e.steps(steps, sums.groups, quant.signed)
+    numbers = steps_at(e, steps, sums.groups, quant.signed)
     return replace(sums, planes=[plane * numbers for plane in planes])
 
 

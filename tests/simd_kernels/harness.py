@@ -108,3 +108,10 @@ def between_rows(view: np.ndarray) -> np.ndarray:
     """The spare numbers between the rows that `padded_rows` has made, f32[rows - 1, spare]."""
     rows, cols = view.shape
     return np.lib.stride_tricks.as_strided(view, (rows - 1, view.strides[0] // 4), view.strides)[:, cols:]
+
+
+def computed(kernels: Kernels, formula: Callable[..., Any], *args: np.ndarray | int, size: int = 8) -> np.ndarray:
+    """uint8[size]: what `formula(e, *arguments)` is as a value."""
+    out = guarded(np.zeros(size, np.uint8))
+    call(kernels.build(len(args) + 1, lambda e, at, *more: e.store(formula(e, *more), at)), out, *args)
+    return out

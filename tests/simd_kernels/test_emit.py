@@ -8,7 +8,7 @@ import pytest
 from edgeinfer.simd_kernels import cpu
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.values import F32, F64, I8, I16, I32, I64, vec
-from tests.simd_kernels.harness import call, guarded
+from tests.simd_kernels.harness import call, computed, guarded
 
 RNG = np.random.default_rng(0)
 WIDE = vec(F32, 16)
@@ -28,13 +28,6 @@ def mapped(kernels, formula, x, dtype, lanes=16, more=()):
 
     call(kernels.build(3, body), padded, out, padded.size)
     return out[: x.size]
-
-
-def computed(kernels, formula, *args, size=8):
-    """uint8[size]: what `formula(e, *arguments)` is as a value."""
-    out = guarded(np.zeros(size, np.uint8))
-    call(kernels.build(len(args) + 1, lambda e, at, *more: e.store(formula(e, *more), at)), out, *args)
-    return out
 
 
 def ulps(got, want):
@@ -187,41 +180,6 @@ def test_dot_is_exact_at_the_extremes(kernels, lanes, wide, most):
         centre = 128 if wide and kernels.tier.name in ("avx2", "dotprod", "neon") else 0
         got = computed(kernels, dot, c, v, start, size=4 * lanes).view(np.int32)
         assert (got == start + ((c.astype(int) - centre) * v).reshape(-1, 4).sum(axis=1)).all()
-
-
-@pytest.mark.parametrize("most", [2**15 - 1, 2**20])
-@pytest.mark.parametrize("lanes", [4, 8, 16])
-def test_neighbours_are_added_and_two_vectors_become_one(kernels, lanes, most):
-    probe = Emitter(None, kernels.tier)
-    short = probe.adds_neighbours(most)
-    if not short and not probe.adds_long_neighbours():
-        pytest.skip("this tier has no instructions for that")
-    x, y = RNG.integers(-most, most, (2, lanes), np.int32, endpoint=True)
-    x[:2], y[-2:] = most, -most
-    kind = vec(I32, lanes)
-
-    def added(e, a, b):
-        return (e.neighbours if short else e.long_neighbours)(e.load(a, kind), e.load(b, kind))
-
-    got = computed(kernels, added, x, y, size=4 * lanes)
-    pairs = [v.reshape(-1, 2, 2).sum(2) for v in (x, y)]
-    assert (got.view(np.int32) == np.concatenate(pairs, axis=1).ravel()).all()
-
-
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("count", [8, 16])
-def test_sums_are_multiplied_by_the_steps_of_their_lanes(kernels, count, signed):
-    n, probe = kernels.tier.lanes, Emitter(None, kernels.tier)
-    steps = RNG.integers(-128, 128, count).astype(np.int8)
-    lanes, (x, y) = RNG.integers(0, count, n).tolist(), RNG.integers(-1000, 1000, (2, n)).astype(np.int32)
-
-    def body(e, a, b, c):
-        numbers, kind = e.steps(e.load(c, vec(I8, count)), lanes, signed), vec(I32, n)
-        return e.neighbours(e.load(a, kind), e.load(b, kind), numbers) if e.sums_short() else e.load(a, kind) * numbers
-
-    got = computed(kernels, body, x, y, steps, size=4 * n).view(np.int32)
-    sums = np.concatenate([v.reshape(-1, 2, 2).sum(2) for v in (x, y)], axis=1).ravel() if probe.sums_short() else x
-    assert (got == sums * (steps if signed else steps.view(np.uint8)).astype(int)[lanes]).all()
 
 
 @pytest.mark.parametrize("dtype, words", [(np.uint32, 1), (np.uint32, 2), (np.uint64, 1)])
