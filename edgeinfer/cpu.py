@@ -45,8 +45,7 @@ class CpuBackend:
         self.n_vocab = plan.config.vocab
         self.tier = cpu.host().tier
         self.plan, self.kv_type = plan, kv_type
-        attends = [op.attrs for op in plan.ops if op.caches]  # others use their KV
-        layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in attends]
+        layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in plan.kept]
         together = self.n_batch if plan.pooling else None  # texts are read in one step and given back
         self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type, together)
         self._states = States(plan.ops, n_seq)

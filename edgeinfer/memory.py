@@ -30,12 +30,11 @@ def kv_bytes(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> int:
     check_kv_type(kv_type)
     elements, size = KV_TYPES[kv_type]
     total = state.sequence_bytes(plan.ops) + (kv_bytes(plan.reader, kv_type, n_ctx, n_ctx) if plan.reader else 0)
-    for op in plan.ops:
-        if op.caches:  # others read the KV of an earlier layer
-            window = op.attrs["window"]
-            tokens = min(n_ctx, window + n_batch) if window else n_ctx
-            row = sum(-(-op.attrs[dim] // elements) * size for dim in ("key_dim", "value_dim"))
-            total += -(-tokens // BLOCK) * BLOCK * op.attrs["kv_heads"] * row
+    for attrs in plan.kept:
+        window = attrs["window"]
+        tokens = min(n_ctx, window + n_batch) if window else n_ctx
+        row = sum(-(-attrs[dim] // elements) * size for dim in ("key_dim", "value_dim"))
+        total += -(-tokens // BLOCK) * BLOCK * attrs["kv_heads"] * row
     return total
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from edgeinfer import config as model_config
 from edgeinfer import models
@@ -48,7 +49,12 @@ class Plan:
     @functools.cached_property
     def causal(self) -> bool:
         """Whether no token depends on those that follow it; if not, a text is to be read in one step."""
-        return all(op.attrs["causal"] for op in self.ops if op.kind == "attend")
+        return _causal(self.ops)
+
+    @functools.cached_property
+    def kept(self) -> list[Mapping[str, Any]]:
+        """The attrs of ops that append keys and values, of one op for each layer."""
+        return list({op.attrs["layer"]: op.attrs for op in self.ops if op.caches}.values())
 
     @property
     def goes_on(self) -> bool:
@@ -98,8 +104,29 @@ def _trace(file: GgufFile, n_ctx: int | None, pooling: str | None) -> Plan:
     b.finish()
     if out != b.ops[-1].out or not (pooling or out.width == config.vocab):
         raise AssertionError(f"the file of {config.arch} in models/ must end with the logits, {config.vocab} wide")
-    reader = Plan(tuple(b.reader), config, _tensors(file, b.reader)) if b.reader else None
-    return Plan(tuple(b.ops), config, _tensors(file, b.ops), pooling, reader, b.start)
+    reader = Plan(_by_turns(b.reader), config, _tensors(file, b.reader)) if b.reader else None
+    ops = _by_turns(b.ops) if pooling or not _causal(b.ops) else tuple(b.ops)
+    return Plan(ops, config, _tensors(file, ops), pooling, reader, b.start)
+
+
+def _causal(ops: Sequence[Op]) -> bool:
+    return all(op.attrs["causal"] for op in ops if op.kind == "attend")
+
+
+def _by_turns(ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The same ops for texts that are read in one step: layers of one shape have the same number, so that each has its
+    K and V where those of the one before were, which nobody wants any more; but where another op does."""
+    wanted = {op.attrs["layer"] for op in ops if op.kind == "store" or ("layer" in op.attrs and not op.caches)}
+    first: dict[tuple[object, ...], int] = {}
+
+    def placed(op: Op) -> Op:
+        if not op.caches or op.attrs["layer"] in wanted:
+            return op
+        shape = (op.kind, *(op.attrs[name] for name in ("window", "kv_heads", "key_dim", "value_dim")))
+        layer = first.setdefault(shape, op.attrs["layer"])
+        return dataclasses.replace(op, attrs={**op.attrs, "layer": layer})
+
+    return tuple(map(placed, ops))
 
 
 def _tensors(file: GgufFile, ops: Sequence[Op]) -> dict[str, Tensor]:

@@ -218,3 +218,19 @@ def test_bad_files_of_the_kit_end_in_one_line(shared, name):
 def test_odd_files_of_the_kit_load(shared, name):
     with gguf.open(shared / "kit" / "bad" / f"{name}.gguf") as file:
         assert plan.trace(file).ops[-1].out.width == plan.trace(file).config.vocab
+
+
+def test_layers_of_texts_read_in_one_step_keep_keys_and_values_in_turn(tmp_path):
+    with gguf.open(tiny.write(tmp_path / "m.gguf", "gemma3")) as file:
+        layers = [[op.attrs["layer"] for op in ops(plan.trace(file, pooling=p), "attend")] for p in (None, "mean")]
+    assert layers == [[0, 1, 2], [0, 0, 2]]  # the first two have a window
+
+
+def test_keys_and_values_that_a_later_layer_reads_are_not_overwritten(tmp_path):
+    with gguf.open(tiny.write(tmp_path / "m.gguf")) as file:
+        b = plan.Builder(read(file), plan.model_config.keys_of(file), 64)
+        q, k = (b.linear(b.embed(), f"blk.0.attn_{name}", 16 * heads) for name, heads in (("q", 4), ("k", 2)))
+        for layer in range(4):
+            b.attend(q, k, k, layer)
+        b.attend(q, None, None, 1)
+    assert [op.attrs["layer"] for op in plan._by_turns(b.ops) if op.kind == "attend"] == [0, 1, 0, 0, 1]

@@ -112,14 +112,16 @@ def test_a_backend_answers_no_text_that_it_has_not_read(llm):
     backend.close()
 
 
-def test_memory_counts_what_is_kept_of_the_text(llm):
+def test_memory_counts_what_is_kept_of_the_text_and_one_layer_of_its_reader(llm):
     plan = llm._engine.plan
-    kept = sum(
-        op.attrs["kv_heads"] * (op.attrs["key_dim"] + op.attrs["value_dim"]) for op in plan.reader.ops if op.caches
-    )
-    both = memory.kv_bytes(plan, "f32", 64, 8)
-    own = sum(op.attrs["kv_heads"] * (op.attrs["key_dim"] + op.attrs["value_dim"]) for op in plan.ops if op.caches)
-    assert len([op for op in plan.reader.ops if op.kind == "store"]) == 2 and both == 64 * 4 * (kept + own)
+    rows = {
+        name: [op.attrs["kv_heads"] * (op.attrs["key_dim"] + op.attrs["value_dim"]) for op in ops if op.caches]
+        for name, ops in (("stored", [op for op in plan.reader.ops if op.kind == "store"]), ("own", plan.ops))
+    }
+    read = [op for op in plan.reader.ops if op.kind == "attend"]
+    assert len(rows["stored"]) == 2 and len(read) == 4 and {op.attrs["layer"] for op in read} == {0}
+    one = read[0].attrs["kv_heads"] * (read[0].attrs["key_dim"] + read[0].attrs["value_dim"])
+    assert memory.kv_bytes(plan, "f32", 64, 8) == 64 * 4 * (sum(rows["stored"]) + sum(rows["own"]) + one)
 
 
 def test_biases_too_large_for_the_kernels_end_as_weights_that_are_not_finite(tmp_path, home, monkeypatch, recwarn):
