@@ -13,7 +13,7 @@ from edgeinfer.simd_kernels.layout import aligned, dots
 from edgeinfer.simd_kernels.workers import Workers
 
 BUFFER = 256 << 20  # bytes read where no file is given: more than caches hold
-READ_GRAIN = 2048  # bytes the reading kernel takes at a time
+READ_GRAIN = 4096  # bytes the reading kernel takes at a time
 DOT_TURNS = 400_000
 SECONDS, BRIEF = 0.3, 0.05  # a measurement takes about this long; a brief one, beside something else that is measured
 
