@@ -37,8 +37,8 @@ def convert(
         raise RequestError(f"type {kind!r}; must be one of {', '.join(TYPES)}, or left out to keep what there is")
     out, target = os.fsdecode(out), os.path.realpath(os.fsdecode(out))  # a link stays one
     place = os.path.dirname(target)
-    if os.path.isdir(out) or not os.path.isdir(place):
-        raise RequestError(f"{out}: must name a file in a folder that is there")
+    if not out or os.path.isdir(out) or not os.path.isdir(place):
+        raise RequestError(f"{out or 'an empty name'}: must name a file in a folder that is there")
     path = os.fsdecode(folder)
     if os.path.exists(out) and not _may_go(target, path):
         raise RequestError(f"{out}: is no file that could be replaced")
@@ -47,7 +47,7 @@ def convert(
         plan.trace(file)  # what is written can be run
         free = shutil.disk_usage(place).free
         if file.size > free:
-            raise BackendError(f"{out} needs {file.size / 1e6:.0f} MB, and {free / 1e6:.0f} MB of the disk are free")
+            raise BackendError(f"{out} needs {file.size / 1e6:.1f} MB, and {free / 1e6:.1f} MB of the disk are free")
         partial = f"{target}.{os.getpid()}.part"
         try:
             _write(source, partial, file.size, progress)

@@ -109,6 +109,8 @@ def test_mistakes_in_the_arguments(folder, tmp_path):
     for out, kind in ((tmp_path / "x.gguf", "q8_0"), (tmp_path, None), (tmp_path / "no" / "x.gguf", None)):
         with pytest.raises(RequestError):
             convert(folder, out, kind)
+    with pytest.raises(RequestError, match="an empty name: must name a file"):
+        convert(folder, "")
     assert os.listdir(tmp_path) == ["model"]
 
 
