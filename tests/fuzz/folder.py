@@ -18,6 +18,7 @@ from edgeinfer.huggingface.convert import convert
 from edgeinfer.plan import trace
 from tests.fuzz import odd
 from tests.fuzz.place import placed_folder
+from tests.fuzz.reader import shown
 from tests.huggingface import golden
 
 WEIGHTS = "model.safetensors"
@@ -102,7 +103,7 @@ def prepare() -> None:
 
 @functools.cache
 def _models() -> list[tuple[dict[str, Any], dict[str, tuple[int, ...]]]]:
-    return [golden.load(name)[:2] for name in (*golden.names(), *golden.encoders())]
+    return [golden.load(name)[:2] for name in (*golden.names(), *golden.encoders(), *golden.answers())]
 
 
 def make(rng: random.Random) -> bytes:
@@ -162,8 +163,11 @@ def run(case: bytes) -> None:
                 assert tensor.data.nbytes == tensor.nbytes
             trace(file, 40)
             Tokenizer.from_gguf(file).encode("a ab\n")
-        if zlib.crc32(case) % 4 == 0:
+        kind = zlib.crc32(case) % 8
+        if kind < 2:
             convert(folder, folder / "out.gguf")
+        elif kind == 2:
+            shown(str(folder), case)
 
 
 def _write_zeros(path: pathlib.Path, shapes: dict[str, list[int]]) -> None:

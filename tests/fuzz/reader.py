@@ -14,6 +14,7 @@ from tests.fuzz import gguf_changes, seeds
 from tests.fuzz.place import InMemory, placed
 
 _SMALL = 1 << 10  # bytes of a tensor that is worth dequantising
+_CONTEXTS = (None, None, 1, 40, 1 << 20, 1 << 40)
 
 
 def make(rng: random.Random) -> bytes:
@@ -30,8 +31,14 @@ def run(case: bytes) -> None:
             for tensor in file.tensors.values():
                 if tensor.type.computable and tensor.nbytes <= _SMALL:
                     assert tensor.float32().shape == tensor.shape
-        with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")):
-            show.command(path, as_json=zlib.crc32(case) % 16 == 0)
+        shown(path, case)
+
+
+def shown(path: str, case: bytes) -> None:
+    """`edgeinfer show`, whose output goes nowhere."""
+    number = zlib.crc32(case) >> 8
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")):
+        show.command(path, _CONTEXTS[number % len(_CONTEXTS)], as_json=number % 2 == 0)
 
 
 def _look(file: gguf.GgufFile) -> None:

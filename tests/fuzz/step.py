@@ -37,8 +37,11 @@ def run(case: bytes) -> None:
             if not llm.answers:
                 _logits(llm, ids)
             _generate(llm, rng, ids)
+            if llm.answers:  # and has an encoder
+                _embed(llm, rng, ids)
         except RequestError:  # it is an encoder
             _embed(llm, rng, ids)
+            _rank(llm, rng)
 
 
 def _logits(llm: LLM, ids: list[int]) -> None:
@@ -64,5 +67,8 @@ def _embed(llm: LLM, rng: random.Random, ids: list[int]) -> None:
         assert len(str(error).splitlines()) == 1
     else:
         assert len(rows) == 2 and np.isfinite(rows).all()
+
+
+def _rank(llm: LLM, rng: random.Random) -> None:
     ranked = llm.rerank(odd.text(rng, 1).decode("utf-8", "replace"), ["a", "b c"])
     assert sorted(document.index for document in ranked) == [0, 1]
