@@ -49,7 +49,9 @@ class Attend:
                 chunk = begin + (item - unit * parts) * share
                 final = e.field(r.positions + (first + count - 1) * 8, 0)
                 of = Rows(first, start, e.least(rows - start, band), head, final)
-                Band(e, self.kv_type, self.extras, r, s, scratch, of).run(chunk, e.least(chunk + share, end), parts)
+                ahead = e.select(parts <= 1, threads * r.head_bytes, 0)  # to the head this worker is likely to claim
+                band_of = Band(e, self.kv_type, self.extras, r, s, scratch, of)
+                band_of.run(chunk, e.least(chunk + share, end), parts, ahead)
 
     def _chunks(
         self, e: Emitter, r: SimpleNamespace, s: SimpleNamespace, first: Value, count: Value

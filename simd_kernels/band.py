@@ -64,14 +64,17 @@ class Band:
         self.scores = Scores(e, r, extras, of.head, self.width, scores, scores + BAND * ROW)
         self.products = Codes(e, r) if kv_type == "q8_0" else Floats(e, r, kv_type)
 
-    def run(self, chunk: Value, end: Value, parts: Value) -> None:
-        """Take the rows through chunks chunk..end - 1; `parts` workers do so, the last of which puts it together."""
+    def run(self, chunk: Value, end: Value, parts: Value, ahead: Value) -> None:
+        """Take the rows through chunks chunk..end - 1; `parts` workers do so, the last of which puts it together.
+        ahead: bytes from these keys to those that are read after the last chunk."""
         e = self.e
         with e.loop(0, self.tiles * self.size) as i:
             self._prepare(i)
         begin, stop = self.scores.span(e.const(I64, 0), self.of.count)
-        with e.loop(e.maximum(chunk * CHUNK, begin & -CHUNK), e.least(end * CHUNK, stop), CHUNK) as base:
-            self._chunk(base, e.maximum(begin, base), e.least(stop, base + CHUNK), base + CHUNK < stop)
+        first = e.maximum(chunk * CHUNK, begin & -CHUNK)
+        later = self.keys + self._block(e.maximum(begin, first)) * self.r.key_bytes + ahead
+        with e.loop(first, e.least(end * CHUNK, stop), CHUNK) as base:
+            self._chunk(base, e.maximum(begin, base), e.least(stop, base + CHUNK), base + CHUNK < stop, later)
             with e.loop(0, self.of.count) as i, self.scores.visible(i, base):
                 note = self.notes + i * ROW
                 with e.when(parts > 1):
@@ -131,8 +134,9 @@ class Band:
         e.store(e.load(r.sinks + head * 4, F32) * LOG2E if sinks else e.const(F32, NOTHING), total)
         e.store(e.const(F32, 1.0 if sinks else 0.0), total + 4)
 
-    def _chunk(self, base: Value, begin: Value, end: Value, more: Value) -> None:
-        """Notes of the rows and the chunk at `base`, of which they see begin..end - 1; `more`: another one follows."""
+    def _chunk(self, base: Value, begin: Value, end: Value, more: Value, later: Value) -> None:
+        """Notes of the rows and the chunk at `base`, of which they see begin..end - 1; `more`: another one follows,
+        where not, what is read next are the keys at `later`."""
         e, r = self.e, self.r
         block = self._block(begin)
         following = block + e.select(more, e.const(I64, CHUNK // BLOCK), 0)
@@ -149,7 +153,7 @@ class Band:
             self.scores.hide(i, base, *whole, self.notes + i * ROW)
         with e.loop(0, self.of.count) as i:
             self.scores.weigh(i, base, *whole, self.notes + i * ROW)
-        aheads = [self._ahead(self.keys + following * r.key_bytes, r.key_bytes)]
+        aheads = [self._ahead(e.select(more, self.keys + following * r.key_bytes, later), r.key_bytes)]
         if isinstance(self.products, Codes):  # they are multiplied too fast to ask for values meanwhile
             aheads.append(self._ahead(self.values + following * r.value_bytes, r.value_bytes))
         with e.loop(begin, end, PANEL) as key:
