@@ -4,6 +4,7 @@ Source: https://huggingface.co/docs/transformers/main_classes/model."""
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,8 +48,11 @@ class Folder:
 
     def bytes(self, name: str) -> bytes | None:
         """What a small file of the folder holds, None if there is no such file."""
+        path = os.path.join(self.path, name)
         try:
-            with open(os.path.join(self.path, name), "rb") as file:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
+                raise FormatError(f"{name} is not a regular file")
+            with open(path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 raw = file.read(min(size, _MAX_TEXT) + 1)  # for as much as is asked for is reserved
         except FileNotFoundError:

@@ -1,6 +1,7 @@
 """Folders with something missing or wrong: one line that names the file and the cause."""
 
 import json
+import os
 import pickle
 
 import numpy as np
@@ -97,6 +98,14 @@ def test_a_malformed_index(folder, index):
 def test_a_malformed_config(folder, text):
     (folder / "config.json").write_text(text)
     refused(folder, "config.json", kind=FormatError)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "generation_config.json", "chat_template.jinja"])
+def test_a_pipe_is_refused_without_waiting(folder, name):
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    refused(folder, f"{name} is not a regular file", kind=FormatError)
 
 
 def test_no_config(folder):
