@@ -1,14 +1,15 @@
 """Decode and prefill speed of edgeinfer beside its peers on the same files, in alternation (A B C A B C ...), medians.
 
 usage: versus.py MODEL.gguf [MODEL.gguf ...] --peer NAME=PYTHON [--peer ...] [--threads 1,2] [--rounds 5] [--table]
-                 [--gen 64] [--prompt 512] [--weights mmap]
+                 [--gen 64] [--prompt 512] [--depth 16] [--weights mmap]
 
 NAME is llamacpp, ik or genai (openvino-genai; see peers/), or one of these with anything behind a dash, such as
 ik-avx2; PYTHON is the interpreter of an environment that has it.  All run as processes of their own that wait for
-their turn: decode is --gen single-token steps after 16 tokens, prefill one prompt of --prompt tokens.  `share` is the
-CPU time a turn got over what it asked for: below about 0.9 the machine was busy with something else and the figure says
-little.  --table prints lines of a Markdown table as in docs/performance.md.  --weights is edgeinfer's option of that
-name.  A peer that cannot load a file, or dies of it, is left out."""
+their turn: decode is --gen single-token steps after --depth tokens, prefill one prompt of --prompt tokens; in models
+that answer a text, such as T5, these are of the text, and ours makes one token besides.  `share` is the CPU time a turn
+got over what it asked for: below about 0.9 the machine was busy with something else and the figure says little.
+--table prints lines of a Markdown table as in docs/performance.md.  --weights is edgeinfer's option of that name.  A
+peer that cannot load a file, or dies of it, is left out."""
 
 import argparse
 import json
@@ -83,7 +84,9 @@ def compare(
     model: str, threads: int, pythons: dict[str, str], tests: dict[str, int], given: argparse.Namespace
 ) -> None:
     own, table = {"ours": [given.weights]}, given.table
-    peers = [Peer(name, python, model, threads, *own.get(name, [])) for name, python in pythons.items()]
+    peers = [
+        Peer(name, python, model, threads, str(given.depth), *own.get(name, [])) for name, python in pythons.items()
+    ]
     samples = measure(peers, given.rounds, tests)
     for peer in peers:
         peer.close()
@@ -120,6 +123,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--gen", type=int, default=64)
     arguments.add_argument("--prompt", type=int, default=512)
+    arguments.add_argument("--depth", type=int, default=16)
     arguments.add_argument("--weights", default="mmap")
     arguments.add_argument("--table", action="store_true")
     given = arguments.parse_args()

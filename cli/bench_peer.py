@@ -8,6 +8,7 @@ interface that the package wraps: no sampling, no text.
 import ctypes
 import sys
 import time
+from collections.abc import Callable
 
 import llama_cpp as c
 
@@ -25,22 +26,24 @@ class Llama:
         self._context = c.llama_init_from_model(model, settings)
         self._n_vocab = c.llama_vocab_n_tokens(c.llama_model_get_vocab(model))
         self._n_batch = n_batch
+        self._read_text = c.llama_encode if c.llama_model_has_encoder(model) else c.llama_decode
 
     def seconds(self, prompt: int, gen: int, depth: int) -> float:
-        """What `prompt` tokens, then `gen` one by one take behind `depth` others."""
+        """What `prompt` tokens, then `gen` one by one take behind `depth` others; in models that answer a text, one of
+        `prompt` tokens, or the answer to one of `depth`."""
         c.llama_memory_clear(c.llama_get_memory(self._context), True)
-        self._read(depth, self._n_batch)
+        self._read(depth, self._n_batch, self._read_text)
         start = time.perf_counter()
-        self._read(prompt, self._n_batch)
-        self._read(gen, 1)
+        self._read(prompt, self._n_batch, self._read_text)
+        self._read(gen, 1, c.llama_decode)
         return time.perf_counter() - start
 
-    def _read(self, count: int, at_once: int) -> None:
+    def _read(self, count: int, at_once: int, read: Callable[..., int]) -> None:
         """Append `count` tokens in steps of `at_once`."""
         for first in range(0, count, at_once):
             part = min(at_once, count - first)
             ids = (ctypes.c_int32 * part)(*[(7919 * (first + i) + 13) % self._n_vocab for i in range(part)])
-            assert c.llama_decode(self._context, c.llama_batch_get_one(ids, part)) == 0
+            assert read(self._context, c.llama_batch_get_one(ids, part)) == 0
         c.llama_synchronize(self._context)
 
 

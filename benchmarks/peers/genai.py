@@ -3,7 +3,7 @@
 import numpy as np
 import openvino as ov
 import openvino_genai as genai
-from turns import MODEL, THREADS, ids, serve
+from turns import DEPTH, MODEL, THREADS, ids, serve
 
 pipeline = genai.LLMPipeline(MODEL, "CPU", INFERENCE_NUM_THREADS=THREADS)
 
@@ -18,7 +18,7 @@ def run(prompt: int, tokens: int) -> genai.RawPerfMetrics:
 
 
 def decode(tokens: int) -> float:
-    return sum(list(run(16, tokens + 1).m_durations)[-tokens:]) / 1e6
+    return sum(list(run(DEPTH, tokens + 1).m_durations)[-tokens:]) / 1e6
 
 
 def prefill(tokens: int) -> float:

@@ -4,7 +4,7 @@ import ctypes
 import time
 
 from ik_llama_cpp import _ctypes_api as c
-from turns import CONTEXT, MODEL, THREADS, ids, serve
+from turns import CONTEXT, DEPTH, MODEL, THREADS, ids, serve
 
 c.llama_backend_init()
 wanted = c.llama_model_default_params()
@@ -32,10 +32,10 @@ def step(tokens: list[int], position: int) -> None:
 
 def decode(tokens: int) -> float:
     c.llama_kv_cache_clear(context)
-    step(ids(16), 0)
+    step(ids(DEPTH), 0)
     start = time.perf_counter()
     for number, token in enumerate(ids(tokens)):
-        step([token], 16 + number)
+        step([token], DEPTH + number)
     return time.perf_counter() - start
 
 

@@ -3,9 +3,9 @@
 import pathlib
 import runpy
 
-from turns import CONTEXT, MODEL, THREADS, serve
+from turns import CONTEXT, DEPTH, MODEL, THREADS, serve
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "cli" / "bench_peer.py"
 llama = runpy.run_path(str(SCRIPT))["Llama"](MODEL, THREADS, CONTEXT, 512)
 
-serve(lambda tokens: llama.seconds(0, tokens, 16), lambda tokens: llama.seconds(tokens, 0, 0))
+serve(lambda tokens: llama.seconds(0, tokens, DEPTH), lambda tokens: llama.seconds(tokens, 0, 0))

@@ -3,16 +3,16 @@
 import sys
 import time
 
-from turns import CONTEXT, MODEL, THREADS, ids, serve
+from turns import CONTEXT, DEPTH, MODEL, THREADS, ids, serve
 
 import edgeinfer
 
-llm = edgeinfer.LLM(MODEL, n_ctx=CONTEXT, n_threads=THREADS, weights=sys.argv[3])
+llm = edgeinfer.LLM(MODEL, n_ctx=CONTEXT, n_threads=THREADS, weights=sys.argv[4])
 PLAIN = {"temperature": 0.0, "ignore_eos": True, "token_healing": False, "seed": 1}
 
 
 def decode(tokens: int) -> float:
-    stamps = [time.perf_counter() for _ in llm.stream(ids(16), max_tokens=tokens + 1, **PLAIN)]
+    stamps = [time.perf_counter() for _ in llm.stream(ids(DEPTH), max_tokens=tokens + 1, **PLAIN)]
     assert len(stamps) == tokens + 1
     return stamps[-1] - stamps[0]
 
