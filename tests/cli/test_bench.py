@@ -108,6 +108,7 @@ def fake_peer(edgeinfer, tmp_path):
         "llama_model_load_from_file = llama_model_default_params = llama_model_get_vocab = llama_init_from_model = (\n"
         "    llama_context_default_params\n) = MagicMock()\n"
         "llama_vocab_n_tokens, llama_batch_get_one, llama_decode = lambda v: 300, lambda *a: a, lambda c, b: 0\n"
+        "llama_model_has_encoder = lambda m: False\n"
     )
     edgeinfer.environment["PYTHONPATH"] = str(tmp_path / "peer")
     return sys.executable
