@@ -24,4 +24,6 @@ def parsed(texts: list[str] | None) -> dict[str, object]:
             found[key] = json.loads(value)
         except ValueError:
             found[key] = value
+        except RecursionError:
+            raise RequestError(f"--override {text[:50]!r}: the value is nested too deeply") from None
     return found

@@ -21,6 +21,11 @@ def test_what_is_no_pair(text):
         parsed([text])
 
 
+def test_a_value_nested_too_deeply():
+    with pytest.raises(RequestError, match="nested too deeply"):
+        parsed(["a=" + "[" * 200_000])
+
+
 def test_commands(edgeinfer, tmp_path):
     path = tiny.write(tmp_path / "m.gguf")
     given = ["--override", "llama.context_length=64", "--override", "tokenizer.ggml.add_bos_token=true"]
