@@ -93,12 +93,15 @@ class Keys:
             raise FormatError(f"{name} is {value}, must be in {least}..{most}")
         return value
 
-    def integers(self, key: str, layers: int, default: int | None = None, least: int = 1) -> tuple[int, ...]:
-        """One integer for each layer, from an array or one number for all; an array may hold 0 for layers without."""
+    def integers(
+        self, key: str, layers: int, default: int | None = None, least: int = 1, more: bool = False
+    ) -> tuple[int, ...]:
+        """One integer for each layer, from an array or one number for all; an array may hold 0 for layers without, and
+        `more` for layers that the file does not have."""
         name = f"{self.arch}.{key}"
         if not isinstance(self.file.metadata.get(name), np.ndarray):
             return (self.integer(key, default, least),) * layers
-        return tuple(self._array(name, layers, int, least=0))
+        return tuple(self._array(name, layers, int, least=0, more=more))
 
     def numbers(self, key: str, layers: int) -> tuple[float, ...]:
         """One finite number for each layer."""
@@ -118,8 +121,9 @@ class Keys:
         key = "rope.dimension_sections"
         return self.has(key) and min(self.file.array(f"{self.arch}.{key}", int)[:2].tolist(), default=0) > 0
 
-    def _array(self, name: str, layers: int, kind: type, least: float = -math.inf) -> list[Any]:
+    def _array(self, name: str, layers: int, kind: type, least: float = -math.inf, more: bool = False) -> list[Any]:
         values: list[Any] = self.file.array(name, kind).tolist()
+        values = values[:layers] if more else values
         if len(values) != layers:
             raise FormatError(f"{name} has {len(values)} numbers for {layers} layers")
         wrong = [value for value in values if not (math.isfinite(value) and least <= value <= MAX_WIDTH)]

@@ -45,7 +45,8 @@ class CpuBackend:
         self.n_vocab = plan.config.vocab
         self.tier = cpu.host().tier
         self.plan, self.kv_type = plan, kv_type
-        layers = [Layer(a["layer"], a["window"], a["kv_heads"], a["key_dim"], a["value_dim"]) for a in plan.kept]
+        sizes = ("layer", "window", "kv_heads", "key_dim", "value_dim", "stride")
+        layers = [Layer(*(attrs[name] for name in sizes)) for attrs in plan.kept]
         together = self.n_batch if plan.pooling else None  # texts are read in one step and given back
         self._cache = KVCache(layers, n_ctx, self.n_batch, n_seq, kv_type, together)
         self._states = States(plan.ops, n_seq)

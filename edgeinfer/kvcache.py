@@ -1,9 +1,9 @@
 """The KV cache of the cpu backend: blocks of 16 tokens, found through a block table for each sequence.
 
-Layers with the same window share their tables.  A layer that sees everything takes blocks from a common pool as a
-sequence grows; a sliding-window layer has a ring of blocks just long enough for its window and one step, so its
-memory does not grow with the context: the ring's table simply repeats.  Rolling back is cutting the table.  (Block
-tables: https://arxiv.org/abs/2309.06180.)
+Layers with the same window share their tables; those that keep keys of each so many-th position only have others. A
+layer that sees everything takes blocks from a common pool as a sequence grows; a sliding-window layer has a ring of
+blocks just long enough for its window and one step, so its memory does not grow with the context: the ring's table
+simply repeats. Rolling back is cutting the table. (Block tables: https://arxiv.org/abs/2309.06180.)
 """
 
 from __future__ import annotations
@@ -27,14 +27,21 @@ class Layer:
     kv_heads: int
     key_dim: int
     value_dim: int
+    stride: int = 1  # of so many positions the last one is kept; layers with a window keep all
+
+    @property
+    def group(self) -> tuple[int, int]:
+        return self.window, self.stride
 
 
 class Group:
-    """The block tables of all layers with one window."""
+    """The block tables of all layers with one window and stride."""
 
-    def __init__(self, window: int, n_ctx: int, n_batch: int, n_seq: int, together: int | None = None) -> None:
-        self.window = window
-        self.blocks = up(n_ctx, BLOCK) // BLOCK  # of a full sequence
+    def __init__(
+        self, window: int, n_ctx: int, n_batch: int, n_seq: int, together: int | None = None, stride: int = 1
+    ) -> None:
+        self.window, self.stride = window, stride
+        self.blocks = max(up(n_ctx // stride, BLOCK) // BLOCK, 1)  # of a full sequence
         ring = (window + n_batch - 2) // BLOCK + 2  # blocks that window and step can touch, however they lie
         self.ring = min(ring, self.blocks) if window else 0
         self.each = self.ring or self.blocks
@@ -52,9 +59,9 @@ class Group:
         return self._first_table + seq * self._table_bytes
 
     def grow(self, seq: int, length: int) -> None:
-        """Have a block for every position below `length`."""
+        """Have a block for every position below `length` that is kept."""
         held = self._held[seq]
-        wanted = min(up(length, BLOCK) // BLOCK, self.each)
+        wanted = min(up(length // self.stride, BLOCK) // BLOCK, self.each)
         while len(held) < wanted:
             if not self._free:
                 raise BackendError("the sequences hold more tokens together than there is room for")
@@ -71,7 +78,7 @@ class Group:
 
     def cut(self, seq: int, length: int) -> None:
         """Give back what lies past `length`; a ring keeps its blocks until it is empty."""
-        keep = up(length, BLOCK) // BLOCK if not self.ring else self.ring if length else 0
+        keep = up(length // self.stride, BLOCK) // BLOCK if not self.ring else self.ring if length else 0
         while len(self._held[seq]) > keep:
             self._free.append(self._held[seq].pop())
         if length == 0:
@@ -93,15 +100,15 @@ class KVCache:
         together: int | None = None,
     ) -> None:
         self.n_ctx, self.kv_type = n_ctx, kv_type
-        self.groups: dict[int, Group] = {}
+        self.groups: dict[tuple[int, int], Group] = {}  # by window and stride
         self.pools: dict[int, np.ndarray] = {}  # uint8 by layer; pages are taken when first written
-        self.windows: dict[int, int] = {}  # by layer: the group it belongs to
+        self.group_of: dict[int, tuple[int, int]] = {}  # by layer
         for layer in layers:
-            if layer.window not in self.groups:
-                self.groups[layer.window] = Group(layer.window, n_ctx, n_batch, n_seq, together)
-            self.windows[layer.number] = layer.window
+            if layer.group not in self.groups:
+                self.groups[layer.group] = Group(layer.window, n_ctx, n_batch, n_seq, together, layer.stride)
+            self.group_of[layer.number] = layer.group
             block = layer.kv_heads * sum(block_bytes(kv_type, layer.key_dim, layer.value_dim))
-            size = self.groups[layer.window].pool_blocks * block
+            size = self.groups[layer.group].pool_blocks * block
             self.pools[layer.number] = pages(size, huge=False)  # of huge ones a head's first token would take two
         self.lengths: dict[int, int] = {}
 

@@ -32,7 +32,7 @@ def kv_bytes(plan: Plan, kv_type: str, n_ctx: int, n_batch: int) -> int:
     total = state.sequence_bytes(plan.ops) + (kv_bytes(plan.reader, kv_type, n_ctx, n_ctx) if plan.reader else 0)
     for attrs in plan.kept:
         window = attrs["window"]
-        tokens = min(n_ctx, window + n_batch) if window else n_ctx
+        tokens = min(n_ctx, window + n_batch) if window else n_ctx // attrs["stride"]
         row = sum(-(-attrs[dim] // elements) * size for dim in ("key_dim", "value_dim"))
         total += -(-tokens // BLOCK) * BLOCK * attrs["kv_heads"] * row
     return total

@@ -122,7 +122,7 @@ def _by_turns(ops: Sequence[Op]) -> tuple[Op, ...]:
     def placed(op: Op) -> Op:
         if not op.caches or op.attrs["layer"] in wanted:
             return op
-        shape = (op.kind, *(op.attrs[name] for name in ("window", "kv_heads", "key_dim", "value_dim")))
+        shape = (op.kind, *(op.attrs[name] for name in ("window", "stride", "kv_heads", "key_dim", "value_dim")))
         layer = first.setdefault(shape, op.attrs["layer"])
         return dataclasses.replace(op, attrs={**op.attrs, "layer": layer})
 

@@ -25,6 +25,7 @@ class Rope:
     frequencies: tuple[float, ...]  # radians per position, one per pair
     scale: float  # multiplies cos and sin
     pairs: Pairs
+    stride: int = 1  # positions count from the last multiple of this, as those of a pool of so many do
 
 
 def plain(dim: int, base: float, pairs: Pairs) -> Rope:

@@ -28,6 +28,8 @@ def shape(op: Op) -> tuple[int, int]:
         return 1, max(attrs["kernel"] - 1, 1)
     if op.kind == "condense":
         return 1, 3
+    if op.kind == "overlap":
+        return 1, 9
     if op.kind == "ssm":
         return attrs["groups" if attrs["heads"] == width else "heads"], attrs["state"]
     if op.kind in ("wkv", "delta"):

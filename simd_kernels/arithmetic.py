@@ -1,12 +1,13 @@
 """Kernels that compute number by number: activations, sums and products of rows, constants."""
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.record import ELEMENTWISE, GROUPED, STEP, TEMPER, UNARY, Record
 from edgeinfer.simd_kernels.rows import get, my_rows, put, sweep
-from edgeinfer.simd_kernels.values import F32, Value
+from edgeinfer.simd_kernels.values import F32, I32, Value, vec
 
 Formula = Callable[[Emitter, Value], Value]
 
@@ -70,15 +71,26 @@ def relu(e: Emitter, x: Value) -> Value:
 
 
 def softplus(e: Emitter, x: Value) -> Value:
-    """log(1 + e**x) = max(x, 0) + log(1 + z) with z = e**-|x|; and log(1 + z) = 2 artanh(s) with s = z / (2 + z), at
-    most 1/3."""
-    z = e.exp(-e.size(x))
+    """log(1 + e**x) = max(x, 0) + log(1 + e**-|x|)"""
+    return relu(e, x) + log_above_one(e, e.exp(-e.size(x)))
+
+
+def log_above_one(e: Emitter, z: Value) -> Value:
+    """log(1 + z) for z in 0..1: 2 artanh(s) with s = z / (2 + z), at most 1/3."""
     s = z / (z + 2.0)
     square = s * s
-    series = e.const(x.kind, 1.0 / 13)
+    series = e.const(z.kind, 1.0 / 13)
     for power in (11, 9, 7, 5, 3, 1):
-        series = e.fma(series, square, e.const(x.kind, 1.0 / power))
-    return relu(e, x) + series * s * 2.0
+        series = e.fma(series, square, e.const(z.kind, 1.0 / power))
+    return series * s * 2.0
+
+
+def log(e: Emitter, x: Value) -> Value:
+    """log(x) for normal x above 0; NaN stays NaN: that of its power of two, and of what it is of that."""
+    bits = e.bits(x, vec(I32, x.lanes))
+    fraction = e.bits(bits & 0x7FFFFF | 0x3F800000, x.kind)
+    near: Value = e.to_float((bits >> 23) - 127) * math.log(2) + log_above_one(e, fraction - 1.0)
+    return e.select(x > 0.0, near, x)
 
 
 ACTIVATIONS: dict[str, Formula] = {

@@ -4,11 +4,13 @@ A chunk gives a row its largest score, the sum of its weights and their mix of v
 as FlashAttention does it (https://arxiv.org/abs/2205.14135).  Blocks that no row of a tile sees are never visited.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 
+from edgeinfer.simd_kernels.arithmetic import log
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.kv import padded
 from edgeinfer.simd_kernels.layout import BAND, BLOCK, CHUNK, FEW_QUERIES, PANEL, QUERIES, ROW, VECTORS
@@ -253,5 +255,13 @@ class Band:
     def _finish(self, i: Value) -> None:
         e, r = self.e, self.r
         total, out = self.totals + i * ROW, self._source(i, r.out, r.out_stride, r.value_dim)
-        factor = e.splat(e.const(F32, 1.0) / e.load(total + 4, F32), 16)
+        sum_ = e.load(total + 4, F32)
+        inverse = e.const(F32, 1.0) / sum_
+        if "logs" in self.extras:  # a row that sees nothing is 0, and its weights sum to that
+            inverse = e.select(sum_ <= 0.0, e.const(F32), inverse)
+            each = e.lane(log(e, e.splat(sum_, 1)), 0) + e.load(total, F32) * math.log(2)
+            token, head = self._token(i)
+            logs = r.out + token * r.out_stride + (r.group * r.kv_heads * r.value_dim + head) * 4
+            e.store(e.select(sum_ <= 0.0, e.const(F32, float("-inf")), each), logs)
+        factor = e.splat(inverse, 16)
         sweep(e, r.value_dim, lambda k, mask: put(e, get(e, total + 64 + k * 4, mask) * factor, out + k * 4, mask))

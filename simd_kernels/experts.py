@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+from edgeinfer.simd_kernels.arithmetic import softplus
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import FEW, FEW_SUMS, SPAN, SPAN_BYTES
-from edgeinfer.simd_kernels.record import ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, SINKHORN, STEP
+from edgeinfer.simd_kernels.record import ASSIGN, ELEMENTWISE, EXPERT_LINEAR, MIX, ROUTE, SINKHORN, STEP
 from edgeinfer.simd_kernels.rows import WIDE, add_to, claimed, dot_rows, get, my_rows, path, put, sweep
-from edgeinfer.simd_kernels.values import F32, I8, I64, Value, vec
+from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
 
 LEAST_SUM = 2.0**-14  # that weights are divided by: the smallest normal number of float16
 NEVER = float("-inf")
+GATES = ("softmax", "sigmoid", "chosen", "sqrtsoftplus")
 
 
 def number(e: Emitter, at: Value, i: Value) -> Value:
@@ -54,14 +56,35 @@ def route(gate: str) -> Callable[..., None]:
     return body
 
 
+def assign(gate: str) -> Callable[..., None]:
+    """The same where a table says the experts by the token's id."""
+
+    def body(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
+        r, s = ASSIGN.read(e, op), STEP.read(e, step)
+        values = s.scratch + thread * s.scratch_bytes
+        with my_rows(e, op, thread, threads) as row:
+            out, experts = r.out + row * r.out_stride, r.table + e.field(s.ids + row * 8, 0) * r.used * 4
+            gate_values(e, gate, r.x + row * r.x_stride, values, r.experts)
+            with e.loop(0, r.used) as place:
+                expert = e.widen(e.load(experts + place * 4, I32), I64)
+                e.store(e.to_float(expert), out + place * 4)
+                e.store(number(e, values, expert), out + (r.used + place) * 4)
+            weigh(e, gate, r, out + r.used * 4)
+
+    return body
+
+
 def gate_values(e: Emitter, gate: str, x: Value, values: Value, count: Value) -> None:
     if gate == "softmax":
         softmax(e, x, values, count)
         return
     with e.loop(0, count) as i:
         score = number(e, x, i)
-        value = e.const(F32, 1.0) / (exp(e, -score) + 1.0) if gate == "sigmoid" else score
-        e.store(value, values + i * 4)
+        if gate == "sigmoid":
+            score = e.const(F32, 1.0) / (exp(e, -score) + 1.0)
+        if gate == "sqrtsoftplus":
+            score = e.lane(e.root(softplus(e, e.splat(score, 1))), 0)
+        e.store(score, values + i * 4)
 
 
 def softmax(e: Emitter, x: Value, out: Value, count: Value) -> None:

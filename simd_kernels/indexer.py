@@ -31,7 +31,7 @@ class Rate:
         claims = Claims(e, r.counter)
         with e.loop(0, s.span_count) as i:
             first, count = e.field(s.spans + i * 16, 0), e.field(s.spans + i * 16, 1)
-            final = e.field(s.positions + (first + count - 1) * 8, 0)
+            final = e.field(r.positions + (first + count - 1) * 8, 0)
             chunks, bands = final / CHUNK + 1, (count + (FEW - 1)) / FEW
             with claims.of(chunks * bands) as item:
                 band = item / chunks
@@ -42,7 +42,7 @@ class Rate:
                     number = e.widen(e.load(table + (key >> 4) * 4, I32), I64)
                     self._unpack(e, r, r.pool + number * r.key_bytes, panel)
                     with e.loop(start, stop) as row:
-                        self.block(e, r, row, key, e.field(s.positions + row * 8, 0), panel)
+                        self.block(e, r, row, key, e.field(r.positions + row * 8, 0), panel)
 
     def _unpack(self, e: Emitter, r: SimpleNamespace, keys: Value, panel: Value) -> None:
         """The keys of a block as f32[key_dim][16] at `panel`."""
@@ -108,9 +108,9 @@ def my_sets(
 
 def choose(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
     """out: for each 16 positions a number whose bits say which of them are among the `most` best."""
-    r, s = CHOOSE.read(e, op), STEP.read(e, step)
+    r = CHOOSE.read(e, op)
     with my_sets(e, op, r, thread, threads) as (row, x, out):
-        pick(e, x, out, e.field(s.positions + row * 8, 0) + 1, r.most)
+        pick(e, x, out, e.field(r.positions + row * 8, 0) + 1, r.most)
 
 
 def choose_blocks(e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
@@ -119,7 +119,7 @@ def choose_blocks(e: Emitter, op: Value, step: Value, thread: Value, threads: Va
     values = s.scratch + thread * s.scratch_bytes
     chosen = values + r.width * 4
     with my_sets(e, op, r, thread, threads) as (row, x, out):
-        position = e.field(s.positions + row * 8, 0)
+        position = e.field(r.positions + row * 8, 0)
         own = position / r.block
         with e.loop(0, own + 1) as block:
             top = e.var(WIDE, float("-inf"))
@@ -143,7 +143,7 @@ def choose_pools(e: Emitter, op: Value, step: Value, thread: Value, threads: Val
     r, s = CHOOSE.read(e, op), STEP.read(e, step)
     ends = s.scratch + thread * s.scratch_bytes
     with my_sets(e, op, r, thread, threads) as (row, x, out):
-        count = e.field(s.positions + row * 8, 0) + 1
+        count = e.field(r.positions + row * 8, 0) + 1
         whole = count / r.block
         places = e.const(INTS, range(1, BLOCK + 1)) & e.splat(e.narrow(r.block - 1, I32), BLOCK)
         with e.loop(0, count, BLOCK) as key:

@@ -23,7 +23,7 @@ from edgeinfer.simd_kernels import (
     select,
     tile,
 )
-from edgeinfer.simd_kernels.layout import ATTENTION_EXTRAS, KV_BYTES, attend_name
+from edgeinfer.simd_kernels.layout import ATTENTION_EXTRAS, KV_BYTES, OTHER_EXTRAS, attend_name
 from edgeinfer.simd_kernels.quants import floats, grids, k_quants, legacy, levels, low_bits
 
 Body = Callable[..., None]
@@ -59,7 +59,8 @@ def table() -> dict[str, tuple[int, Body]]:
         "rope.adjacent": rope.rope(True),
         "rope.halves": rope.rope(False),
         "rotate": hadamard.rotate,
-        **{f"route.{gate}": experts.route(gate) for gate in ("softmax", "sigmoid", "chosen")},
+        **{f"route.{gate}": experts.route(gate) for gate in experts.GATES},
+        **{f"assign.{gate}": experts.assign(gate) for gate in experts.GATES},
         "expert_linear.quantised": experts.expert_linear(True),
         "expert_linear.float": experts.expert_linear(False),
         "mix": experts.mix,
@@ -84,7 +85,7 @@ def table() -> dict[str, tuple[int, Body]]:
         **{
             attend_name(name, extras): attention.Attend(name, extras).body
             for name in KV_BYTES
-            for extras in (*subsets(ATTENTION_EXTRAS), ("biases",), ("seen",), ("sinks", "seen"))
+            for extras in (*subsets(ATTENTION_EXTRAS), *OTHER_EXTRAS)
         },
     }
     types = {**QUANTS, **FLOATS}

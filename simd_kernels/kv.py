@@ -37,10 +37,11 @@ class Store:
     def body(self, e: Emitter, op: Value, step: Value, thread: Value, threads: Value) -> None:
         r, s = STORE.read(e, op), STEP.read(e, step)
         with my_rows(e, op, thread, threads) as row:
-            position = e.field(s.positions + row * 8, 0)
-            number = e.widen(e.load(e.field(r.tables + row * 8, 0) + (position >> 4) * 4, I32), I64)
-            slot = position & (BLOCK - 1)
-            with e.loop(0, r.kv_heads) as head:
+            behind = e.field(s.positions + row * 8, 0) + 1
+            position = behind / r.stride - 1
+            with e.when(behind.equals((position + 1) * r.stride)), e.loop(0, r.kv_heads) as head:
+                number = e.widen(e.load(e.field(r.tables + row * 8, 0) + (position >> 4) * 4, I32), I64)
+                slot = position & (BLOCK - 1)
                 keys = r.pool + head * r.head_bytes
                 places = keys + number * r.key_bytes, keys + r.value_at + number * r.value_bytes
                 k = r.k + row * r.k_stride + head * r.key_dim * 4

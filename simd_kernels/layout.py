@@ -104,17 +104,25 @@ BAND_BYTES = 4 * PANEL * 16 * max(VECTORS.values()) + BAND * (4 * ROW + 64)
 KV_BYTES = {"f32": 4, "f16": 2, "q8_0": 1}  # of a number, without scales
 
 
-ATTENTION_EXTRAS = (
-    "cap",
-    "slopes",
-    "sinks",
-    "chunk",
-)  # what else may happen to scores; a kernel has those its name lists; or "biases" alone; or "seen", perhaps with sinks
+# What else may happen to scores; a kernel has those its name lists.
+ATTENTION_EXTRAS = ("cap", "slopes", "sinks", "chunk")
+OTHER_EXTRAS = (("biases",), ("seen",), ("sinks", "seen"), ("logs",), ("sinks", "logs"), ("seen", "logs"))
+EXTRAS = (*ATTENTION_EXTRAS, "biases", "seen", "logs")
 
 
 def attend_name(kv_type: str, extras: Iterable[str]) -> str:
     """The kernel of attention over this kind of KV with these extras."""
-    return ".".join(["attend", kv_type, *(extra for extra in (*ATTENTION_EXTRAS, "biases", "seen") if extra in extras)])
+    return ".".join(["attend", kv_type, *(extra for extra in EXTRAS if extra in extras)])
+
+
+def tables_name(group: tuple[int, int]) -> str:
+    """What the addresses of block tables by row are called, by window and stride."""
+    return "tables{}.{}".format(*group)
+
+
+def kept_name(stride: int) -> str:
+    """What numbers by row are called: of the last position up to a row's own of which keys are kept."""
+    return "positions" if stride == 1 else f"kept{stride}"
 
 
 def scratch_bytes(tokens: int, panel_rows: int, widest: int) -> int:

@@ -125,7 +125,8 @@ CACHE = (
     *("tables", "pool", "head_bytes", "value_at", "key_bytes", "value_bytes"),
     *("kv_heads", "key_dim", "value_dim"),
 )
-STORE = operation("k", "k_stride", "v", "v_stride", *CACHE)
+# stride: of so many positions the last one's are kept, at the number of these
+STORE = operation("k", "k_stride", "v", "v_stride", *CACHE, "stride")
 # positions: i64[tokens], where rows stand; ahead: positions after its own that a row sees, as far as the step goes;
 # slopes, sinks: f32[heads]; chunk: positions see back to its last multiple only, 0 for all; cap_f32: of the scores.
 # With biases these stand where slopes would: f32[heads][BIASES], in units of log(2), of keys from behind to ahead.
@@ -138,12 +139,16 @@ ATTEND = operation(
     *("seen", "seen_stride", "seen_head", "positions"),
 )
 # set_bytes: from the scores of a head to the next one's, where heads are told apart
-RATE = operation("q", "q_stride", "w", "w_stride", "out", "out_stride", *CACHE, "heads", "set_bytes", "counter")
+RATE = operation(
+    *("q", "q_stride", "w", "w_stride", "out", "out_stride"),
+    *(*CACHE, "heads", "set_bytes", "counter", "positions"),
+)
 # x: `sets` of scores, `width` each; most: of blocks of so many positions, the last `local` of which are chosen anyway
-CHOOSE = operation(*XY, "most", "sets", "width", "block", "local")
+CHOOSE = operation(*XY, "most", "sets", "width", "block", "local", "positions")
 
 # Mixture of experts.  A choice is f32[2 * used]: numbers of the chosen experts, then their weights.
 ROUTE = operation(*XY, "experts", "used", "bias", "groups", "groups_used", "normalise", "factor_f32")
+ASSIGN = operation(*XY, "experts", "used", "table", "normalise", "factor_f32")  # table i32[ids][used]
 MIX = operation(*XY, "y", "y_stride", "size", "groups", "sums")
 # x: rows quantised one by one (or f32), x_part bytes apart for each chosen expert; bias: f32[experts][rows] or 0; dot,
 # few: kernels.
@@ -157,7 +162,8 @@ EXPERT_LINEAR = operation(
 STATE = ("state", "counter", "chunk", "units", "size", "depth")
 SHIFT = operation(*XY, *STATE)
 CONV = operation(*XY, *STATE, "w", "bias")  # w f32[blocks][depth + 1][16], bias f32[blocks][16]
-CONDENSE = operation(*XY, "gate", "gate_stride", *STATE, "places", "span")  # places f32[blocks][span][16]
+# places f32[blocks][span][16], one behind the other for either half of x where pools overlap
+CONDENSE = operation(*XY, "gate", "gate_stride", *STATE, "places", "span")
 # share: units that share a row of b and c; a: f32[units] or f32[units][depth], d: f32[units]; where units have several
 # heads a: f32[blocks][depth][16], d: f32[blocks][16].
 SSM = operation(*XY, "dt", "dt_stride", "b", "b_stride", "c", "c_stride", *STATE, "a", "d", "share")

@@ -44,9 +44,9 @@ class Block:
         address: Value = self.row(name, row) + self.unit * self.r.depth * 4
         return address
 
-    def lanes(self, name: str, row: Value) -> Value:
-        """The block's columns of a row."""
-        return get(self.e, self.row(name, row) + self.column * 4, self.mask)
+    def lanes(self, name: str, row: Value, after: Value | int = 0) -> Value:
+        """The block's columns of a row, or those so many columns behind them."""
+        return get(self.e, self.row(name, row) + (self.column + after) * 4, self.mask)
 
     def put(self, value: Value, row: Value) -> None:
         put(self.e, value, self.row("out", row) + self.column * 4, self.mask)
@@ -134,23 +134,55 @@ def condense(b: Block) -> Turn:
     """The mean of a pool's rows so far, weighed by exp(gate + place); the state is the largest of these exponents, the
     sum of the weights over its own, and that of the weighed rows, by which the next row goes on (online softmax,
     https://arxiv.org/abs/1805.02867)."""
-    e, r = b.e, b.r
-    most_at, sum_at, total_at = (b.state + n * VECTOR for n in range(3))
 
     def turn(row: Value) -> None:
-        position = e.field(b.positions + row * 8, 0)
-        place = position - position / r.span * r.span
-        kept = e.splat(e.select(place.equals(0), e.const(F32, 0.0), 1.0), LANES)
-        exponent = b.lanes("gate", row) + e.load(r.places + (b.number * r.span + place) * VECTOR, WIDE)
-        before = e.select(kept > 0.0, e.load(most_at, WIDE), exponent)
-        most = e.maximum(before, exponent)
-        old, weight = kept * e.exp(before - most), e.exp(exponent - most)
-        if b.mask is not None:
-            weight = e.select(b.mask, weight, 0.0)
-        sum_ = e.fma(old, e.load(sum_at, WIDE), weight)
-        total = e.fma(old, e.load(total_at, WIDE), weight * b.lanes("x", row))
-        for value, at in ((most, most_at), (sum_, sum_at), (total, total_at)):
-            e.store(value, at)
+        _, sum_, total = add_to_pool(b, row, b.state)
+        b.put(total / sum_, row)
+
+    return turn
+
+
+def place_in_pool(b: Block, row: Value) -> Value:
+    position = b.e.field(b.positions + row * 8, 0)
+    place: Value = position - position / b.r.span * b.r.span
+    return place
+
+
+def add_to_pool(b: Block, row: Value, state: Value, half: int = 0) -> list[Value]:
+    """Take the three numbers of `condense` at `state` on by a row, of columns and places in this half of all."""
+    e, r, place = b.e, b.r, place_in_pool(b, row)
+    most_at, sum_at, total_at = (state + n * VECTOR for n in range(3))
+    number = b.number + half * ((r.size + (LANES - 1)) / LANES)
+    kept = e.splat(e.select(place.equals(0), e.const(F32, 0.0), 1.0), LANES)
+    exponent = b.lanes("gate", row, half * r.size) + e.load(r.places + (number * r.span + place) * VECTOR, WIDE)
+    before = e.select(kept > 0.0, e.load(most_at, WIDE), exponent)
+    most = e.maximum(before, exponent)
+    old, weight = kept * e.exp(before - most), e.exp(exponent - most)
+    if b.mask is not None:
+        weight = e.select(b.mask, weight, 0.0)
+    sum_ = e.fma(old, e.load(sum_at, WIDE), weight)
+    total = e.fma(old, e.load(total_at, WIDE), weight * b.lanes("x", row, half * r.size))
+    for value, at in ((most, most_at), (sum_, sum_at), (total, total_at)):
+        e.store(value, at)
+    return [most, sum_, total]
+
+
+def overlap(b: Block) -> Turn:
+    """`condense` with what the pool before gave; the state is of the pool's own rows, of these for the pool after it,
+    and of those before."""
+    e = b.e
+    own, after, before = (b.state + 3 * n * VECTOR for n in range(3))
+
+    def turn(row: Value) -> None:
+        with e.when(place_in_pool(b, row).equals(0)), e.loop(0, 3 * VECTOR, VECTOR) as n:
+            e.store(e.load(after + n, WIDE), before + n)
+        add_to_pool(b, row, after)
+        most, *new = add_to_pool(b, row, own, half=1)
+        top, *old = (e.load(before + n * VECTOR, WIDE) for n in range(3))
+        top = e.select(old[0] > 0.0, top, most)  # the first pool has none before it
+        whole = e.maximum(top, most)
+        shares = e.exp(top - whole), e.exp(most - whole)
+        sum_, total = (e.fma(x, shares[0], y * shares[1]) for x, y in zip(old, new, strict=True))
         b.put(total / sum_, row)
 
     return turn
@@ -243,6 +275,7 @@ KERNELS = {
     "shift": recurrence(SHIFT, shift),
     "conv": recurrence(CONV, conv),
     "condense": recurrence(CONDENSE, condense),
+    "overlap": recurrence(CONDENSE, overlap),
     "ssm.narrow": recurrence(SSM, ssm(narrow=True, each=True)),
     "ssm.wide": recurrence(SSM, ssm(narrow=False, each=False)),
     "ssm.wide.each": recurrence(SSM, ssm(narrow=False, each=True)),

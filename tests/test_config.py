@@ -101,3 +101,13 @@ def test_a_model_without_embedding_is_named(tmp_path):
     path = tiny.write(tmp_path / "m.gguf", edit=lambda keys, tensors: tensors.pop("token_embd.weight"))
     with gguf.open(path) as file, pytest.raises(FormatError, match="no tensor token_embd.weight"):
         config.read(file)
+
+
+def test_layers_that_the_file_does_not_have_may_be_counted(tmp_path):
+    path = tiny.write(tmp_path / "m.gguf", edit=lambda keys, _: keys.update({"llama.sizes": [4, 0, 6]}))
+    with gguf.open(path) as file:
+        keys = config.keys_of(file)
+        assert keys.integers("sizes", 2, more=True) == (4, 0)
+        for layers, more in ((2, False), (4, True)):
+            with pytest.raises(FormatError, match=f"llama.sizes has 3 numbers for {layers} layers"):
+                keys.integers("sizes", layers, more=more)

@@ -93,12 +93,24 @@ def test_a_ring_is_never_longer_than_the_context():
     assert Group(4096, 100, 512, 1).ring == 7
 
 
+def test_of_pools_of_positions_only_the_last_one_is_kept():
+    cache = KVCache([Layer(0, 0, 1, 8, 8), Layer(1, 0, 1, 8, 8, stride=4)], 130, 8, 1, "f32")
+    (whole, pools), cache.lengths[0] = cache.groups.values(), 0
+    assert whole.pool_blocks == 9 and pools.pool_blocks == 2 and cache.pools[0].nbytes == 4.5 * cache.pools[1].nbytes
+    for length, held in ((3, 0), (4, 1), (67, 1), (68, 2), (130, 2)):
+        cache.grow(0, length)
+        assert len(pools._held[0]) == held
+    assert cache.cut(0, 67) == 67 and len(pools._held[0]) == 1
+    assert cache.cut(0, 3) == 3 and len(pools._held[0]) == 0
+    assert KVCache([Layer(1, 0, 1, 8, 8, stride=4)], 3, 3, 1, "f32").groups[0, 4].pool_blocks == 1  # never used
+
+
 def test_layers_of_one_window_share_tables():
     layers = [Layer(0, 0, 1, 8, 8), Layer(1, 8, 1, 8, 8), Layer(2, 8, 2, 16, 8)]
     cache = KVCache(layers, 64, 8, 1, "f32")
-    assert sorted(cache.groups) == [0, 8] and sorted(cache.pools) == [0, 1, 2]
+    assert sorted(cache.groups) == [(0, 1), (8, 1)] and sorted(cache.pools) == [0, 1, 2]
     assert cache.pools[0].nbytes == 4 * 16 * (8 + 32) * 4  # values are padded to 32 dims
-    assert cache.pools[2].nbytes == cache.groups[8].pool_blocks * 2 * 16 * (16 + 32) * 4
+    assert cache.pools[2].nbytes == cache.groups[8, 1].pool_blocks * 2 * 16 * (16 + 32) * 4
 
 
 class Ring:
@@ -193,7 +205,7 @@ def test_cut_falls_back_to_nothing_where_a_ring_has_forgotten():
     grow(cache, 0, 100)
     grow(cache, 1, 100)
     assert cache.cut(0, 20) == 0 == cache.lengths[0]
-    assert cache.lengths[1] == 100 and cache.groups[0]._held[0] == [] == cache.groups[8]._held[0]
+    assert cache.lengths[1] == 100 and cache.groups[0, 1]._held[0] == [] == cache.groups[8, 1]._held[0]
 
 
 def test_after_a_cut_to_nothing_a_ring_remembers_nothing():
@@ -209,7 +221,7 @@ def test_a_cut_ring_knows_how_far_it_had_come():
     cache = cache_of(8, n_batch=8)
     reached = 100
     grow(cache, 0, reached)
-    kept = [n for n in range(1, reached) if cache.groups[8].keeps(0, n)]
+    kept = [n for n in range(1, reached) if cache.groups[8, 1].keeps(0, n)]
     assert cache.cut(0, kept[-1]) == kept[-1] and cache.cut(0, kept[0]) == kept[0]
     assert cache.cut(0, kept[0] - 1) == 0
 

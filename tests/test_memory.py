@@ -32,6 +32,12 @@ def test_window_layers_do_not_grow(plans):
     assert memory.kv_bytes(plans["gemma3"], "f16", 16, 32) == row * 3 * 16
 
 
+def test_pools_of_positions_have_one_row_each(plans):
+    ops = [dataclasses.replace(op, attrs={**op.attrs, "stride": 4}) if op.caches else op for op in plans["llama"].ops]
+    pooled, whole = dataclasses.replace(plans["llama"], ops=ops), plans["llama"]
+    assert memory.kv_bytes(pooled, "f16", 1024, 32) == memory.kv_bytes(whole, "f16", 256, 32)
+
+
 def test_recurrent_states_count_with_their_copies_and_do_not_grow(plans):
     plan = dataclasses.replace(plans["llama"], ops=[*plans["llama"].ops, Op("shift", Value(999, 40))])
     extra = {n: memory.kv_bytes(plan, "f16", n, 32) - memory.kv_bytes(plans["llama"], "f16", n, 32) for n in (16, 1024)}

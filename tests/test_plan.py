@@ -44,6 +44,7 @@ def test_attention_says_its_sizes(tmp_path):
     first, second = ops(trace(tmp_path, key_dim=12, value_dim=20), "attend")
     sizes = {"heads": 4, "kv_heads": 2, "key_dim": 12, "value_dim": 20, "window": 0, "scale": 12**-0.5}
     sizes |= {"cap": 0.0, "slopes": (), "buckets": (), "sets": 0, "chunk": 0, "causal": True, "text": False}
+    sizes |= {"stride": 1, "logs": False}
     assert dict(first.attrs) == sizes | {"layer": 0} and dict(second.attrs) == sizes | {"layer": 1}
     assert [value.width for value in first.ins] == [48, 24, 40] and first.out.width == 80
 

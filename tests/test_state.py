@@ -24,15 +24,16 @@ OPS = [
     op("wkv", 7, 64, (64,) * 4, heads=2),
     op("delta", 8, 40, (16, 16, 40, 16, 16, 16), heads=2),  # two heads: 8 numbers for each of 20 columns
     op("condense", 9, 48, (48, 48), count=4),
+    op("overlap", 10, 24, (48, 48), count=4),
 ]
 # blocks of 16 columns times numbers a column keeps; a convolution over one token keeps room for one
-VECTORS = [2 * 1, 3 * 3, 1 * 1, 4 * 16, 8 * 16, 4 * 32, 4 * 8, 3 * 3]
+VECTORS = [2 * 1, 3 * 3, 1 * 1, 4 * 16, 8 * 16, 4 * 32, 4 * 8, 3 * 3, 2 * 9]
 
 
 def test_ops_have_places_of_their_own():
     offsets, size = state.places(OPS)
-    assert list(offsets) == [2, 3, 4, 5, 6, 7, 8, 9]
-    assert [*offsets.values(), size] == [64 * sum(VECTORS[:i]) for i in range(9)]
+    assert list(offsets) == [2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert [*offsets.values(), size] == [64 * sum(VECTORS[:i]) for i in range(10)]
     assert state.sequence_bytes(OPS) == (1 + COPIES) * size and state.sequence_bytes(OPS[:1]) == 0
 
 

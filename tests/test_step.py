@@ -8,6 +8,12 @@ from edgeinfer.rope import Rope
 from edgeinfer.step import RopeTable
 
 
+def test_positions_of_a_pool_turn_as_its_first_does():
+    table, plain = RopeTable(Rope((1.0,), 1.0, "halves", stride=4), 30), RopeTable(Rope((1.0,), 1.0, "halves"), 30)
+    table.reach(30), plain.reach(30)
+    assert (table._table == plain._table[np.arange(30) // 4 * 4]).all()
+
+
 def test_rope_tables_reach_as_far_as_asked():
     rope = Rope((1.0, 0.01), 0.5, "halves")
     table = RopeTable(rope, 700)

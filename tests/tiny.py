@@ -163,8 +163,8 @@ def _values(rng: np.random.Generator, name: str, shape: tuple[int, ...], tied: b
 
 def encode(x: np.ndarray, kind: str, seed: int = 0) -> np.ndarray:
     """uint8[rows, row bytes] in type `kind`: `x` f32[rows, cols] rounded, or random blocks as spread as `x`."""
-    if kind == "F64":
-        return x.astype("<f8").view(np.uint8)
+    if kind in ("F64", "I32"):
+        return x.astype("<f8" if kind == "F64" else "<i4").view(np.uint8)
     if kind in MADE_BY_GGUF:
         blocks = gguf.quants.quantize(x, gguf.GGMLQuantizationType[kind])
         return blocks.view(np.uint8).reshape(len(x), -1)

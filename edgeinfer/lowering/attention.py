@@ -32,7 +32,7 @@ class Attention(Nodes):
         a, (fields, helpers, pool) = op.attrs, self.stored(op)
         biased, seen = bool(a["buckets"]), {"seen": self.value(op, 3)} if op.ins[3:] else {}
         extras = {"cap": a["cap"], "slopes": a["slopes"], "chunk": a["chunk"], "biases": biased, "seen": seen}
-        extras["sinks"] = bool(op.weights) and not biased
+        extras |= {"sinks": bool(op.weights) and not biased, "logs": a["logs"]}
         fields.update(
             group=a["heads"] // a["kv_heads"],
             window=a["window"],
@@ -45,12 +45,12 @@ class Attention(Nodes):
         fields["sinks"] = self.floats(op.weights[0]) if extras["sinks"] else 0
         name = layout.attend_name(self.cache.kv_type, [extra for extra, given in extras.items() if given])
         reads = {"q": self.rotated(op, 0, a["key_dim"]), "": pool}
-        helpers["positions"] = "text_ends" if a["text"] else "positions"
+        helpers["positions"] = "text_ends" if a["text"] else layout.kept_name(a["stride"])
         fields |= {} if seen else {"seen": 0, "seen_stride": 0}
         fields["seen_head"] = 4 * op.ins[3].width // a["sets"] if a["sets"] > 1 else 0
         self.emit(op, name, record.ATTEND, fields, reads | seen, helpers, alone=False)
         out = self.values[op.out.id]
-        self.rotate(out, out, op.out.width, a["value_dim"])
+        self.rotate(out, out, a["heads"] * a["value_dim"], a["value_dim"])
 
     def store(self, op: Op) -> None:
         self.stored(op)
@@ -68,6 +68,7 @@ class Attention(Nodes):
         fields |= {"w": 0, "w_stride": 0} if each else {}
         reads = {"q": self.rotated(op, 0, op.attrs["key_dim"]), "": pool}
         reads |= {} if each else {"w": self.value(op, 2)}
+        helpers["positions"] = layout.kept_name(op.attrs["stride"])
         name = f"rate{'.each' * each}.{self.cache.kv_type}"
         self.emit(op, name, record.RATE, fields, reads, helpers, alone=False)
 
@@ -76,20 +77,21 @@ class Attention(Nodes):
         fields = {"most": a["count"], "sets": a["sets"], "width": op.ins[0].width // a["sets"]}
         fields |= {"block": a["block"], "local": a["local"]}
         kernel = "choose.pools" if a["pooled"] else "choose" if a["block"] == 1 else "choose.blocks"
-        self.emit(op, kernel, record.CHOOSE, fields, {"x": self.value(op, 0)}, alone=kernel == "choose")  # scratch
+        reads, helpers = {"x": self.value(op, 0)}, {"positions": layout.kept_name(a["stride"])}
+        self.emit(op, kernel, record.CHOOSE, fields, reads, helpers, alone=kernel == "choose")  # others use scratch
 
     def stored(self, op: Op) -> tuple[dict[str, int | float], dict[str, str], Buffer]:
         """What kernels have to know of a layer's keys and values, after the op's own, if it has such, are stored."""
         a, text = op.attrs, op.attrs.get("text", False)
         cache = self.texts if text and self.texts else self.cache
-        kv, window = cache.kv_type, cache.windows[a["layer"]]
+        kv, group = cache.kv_type, cache.group_of[a["layer"]]
         for name in ("key_dim", "value_dim"):
             if a[name] > layout.HEAD_ROOM:
                 raise UnsupportedError(
                     f"attention heads of {a[name]} dims; the kernels have room for {layout.HEAD_ROOM}"
                 )
         key_bytes, value_bytes = layout.block_bytes(kv, a["key_dim"], a["value_dim"])
-        blocks = cache.groups[window].pool_blocks
+        blocks = cache.groups[group].pool_blocks
         fields: dict[str, int | float] = {
             "tables": 0,
             "pool": cache.pools[a["layer"]].ctypes.data,
@@ -100,14 +102,13 @@ class Attention(Nodes):
             **{name: a[name] for name in ("kv_heads", "key_dim", "value_dim")},
         }
         pool = self.cached.setdefault(a["layer"], Buffer(0))
-        helpers = {"tables": "text_tables" if text else f"tables{window}"}
+        helpers = {"tables": "text_tables" if text else layout.tables_name(group)}
         if op.caches:
             at = keys_at(op)
             keys = self.rotated(op, at, a["key_dim"])
             reads = {"k": keys, "v": self.rotated(op, at + 1, a["value_dim"]) if a["value_dim"] else keys}
-            self.nodes.append(
-                Node(f"store.{kv}", record.STORE, dict(fields), reads, {"": pool}, self.rows, True, dict(helpers))
-            )
+            own = fields | {"stride": a["stride"]}
+            self.nodes.append(Node(f"store.{kv}", record.STORE, own, reads, {"": pool}, self.rows, True, dict(helpers)))
         return fields, helpers, pool
 
     def rotated(self, op: Op, index: int, head_dim: int) -> Buffer:

@@ -29,6 +29,12 @@ class Experts(Nodes):
         kernel, reads = f"route.{a['gate']}", {"x": self.value(op, 0)}
         self.emit(op, kernel, record.ROUTE, {**fields, **{n: a[n] for n in names}}, reads, alone=False)  # uses scratch
 
+    def assign(self, op: Op) -> None:
+        a, table = op.attrs, self.address(np.ascontiguousarray(self.plan.tensors[op.weights[0]].data))
+        sizes = {"experts": op.ins[0].width, "used": a["used"], "normalise": int(a["normalise"])}
+        fields = {"table": table, "factor_f32": a["scale"], **sizes}
+        self.emit(op, f"assign.{a['gate']}", record.ASSIGN, fields, {"x": self.value(op, 0)}, alone=False)  # scratch
+
     def expert_linear(self, op: Op) -> None:
         tensor, used = self.plan.tensors[op.weights[0]], op.attrs["used"]
         experts, width, cols = tensor.shape

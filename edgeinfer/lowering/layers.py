@@ -83,14 +83,15 @@ class Layers(Nodes):
     def head_linear(self, op: Op) -> None:
         """A linear layer for each head, from its part of the row to its part."""
         tensor = self.plan.tensors[op.weights[0]]
-        heads, width, part = tensor.shape
+        heads, part = op.attrs["heads"], tensor.shape[-1]
+        width, matrices = op.out.width // heads, tensor.data.reshape(heads, op.out.width // heads, -1)
         source, out = self.value(op, 0), self.fresh(op)
         for head in range(heads):
             x = Buffer(source.stride, base=source, offset=4 * part * head)
             if tensor.type.name not in layout.FLOATS:
                 x = self.quantised_part(op, x, part)
             place = Buffer(out.stride, base=out, offset=4 * width * head)
-            self.matrix(op, self.address(tensor.data[head]), part, width, x, place, 0)
+            self.matrix(op, self.address(matrices[head]), part, width, x, place, 0)
 
     def matrix(self, op: Op, address: int, cols: int, rows: int, x: Buffer, out: Buffer, bias: int) -> None:
         """out = x times the matrix [rows][cols] at `address`, of the type of the op's tensor."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from edgeinfer.op import Op, Value
 
 MEETS_OTHERS = (
-    *("embed", "marks", "positions", "segments", "rope", "temper", "attend", "store", "rate", "choose"),
-    *("shift", "conv", "condense", "ssm", "wkv", "delta"),
+    *("embed", "marks", "positions", "segments", "rope", "temper", "attend", "store", "rate", "choose", "assign"),
+    *("shift", "conv", "condense", "overlap", "ssm", "wkv", "delta"),
 )
 
 

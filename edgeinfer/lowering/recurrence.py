@@ -36,6 +36,11 @@ class Recurrence(Nodes):
         fields = {"places": self.address(blocks(places[None])), "span": op.attrs["count"]}
         self.recur(op, "condense", record.CONDENSE, ("x", "gate"), fields)
 
+    def overlap(self, op: Op) -> None:
+        places = self.plan.tensors[op.weights[0]].float32().T.reshape(2, op.out.width, -1)
+        fields = {"places": self.address(blocks(places)), "span": op.attrs["count"]}
+        self.recur(op, "overlap", record.CONDENSE, ("x", "gate"), fields)
+
     def ssm(self, op: Op) -> None:
         """Where heads have one column each, all heads of a group are computed together."""
         heads, groups = op.attrs["heads"], op.attrs["groups"]

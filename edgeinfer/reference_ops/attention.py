@@ -11,13 +11,16 @@ from edgeinfer.op import Op
 from edgeinfer.reference_ops.step import Array, Held, Step, groups, parts
 from edgeinfer.verbs.attention import SEEN
 
+NOTHING = np.float32(-1e30)  # a score below all others
+
 
 def rope(op: Op, step: Step, x: Array) -> Array:
     """(a, b) -> (a cos - b sin, a sin + b cos) for each pair; the angles are float64, as positions may be large."""
     turn, start = op.attrs["rope"], op.attrs["start"]
     pairs = len(turn.frequencies)
     y = groups(x, op.attrs["head_dim"]).copy()
-    angles = step.positions()[:, None, None] * np.array(turn.frequencies)  # [tokens, 1, pairs]
+    positions = step.positions() // turn.stride * turn.stride
+    angles = positions[:, None, None] * np.array(turn.frequencies)  # [tokens, 1, pairs]
     cos, sin = ((turn.scale * f(angles)).astype(np.float32) for f in (np.cos, np.sin))
     adjacent = slice(start, start + 2 * pairs, 2), slice(start + 1, start + 2 * pairs, 2)
     halves = slice(start, start + pairs), slice(start + pairs, start + 2 * pairs)
@@ -61,15 +64,18 @@ def attend_one(
 ) -> Array:
     """softmax(q . keys * scale) . values, where q is that of the last positions.
 
-    q f32[tokens, heads * key_dim], keys and values f32[positions, kv_heads, dim] -> f32[tokens, heads * value_dim].
+    q f32[tokens, heads * key_dim], keys and values f32[positions, kv_heads, dim] -> f32[tokens, heads * value_dim], and
+    behind that where it is wanted f32[tokens, heads]: logarithms of the sums of exp(scores).  What sees nothing is 0.
     """
+    own, stride = np.arange(len(keys))[-len(q) :], op.attrs["stride"]
+    keys, values = keys[stride - 1 :: stride], values[stride - 1 :: stride]
     heads, cap = op.attrs["heads"], np.float32(op.attrs["cap"])
     q = q.reshape(len(q), heads, -1).transpose(1, 0, 2)  # heads first from here on
     keys, values = (np.repeat(x.transpose(1, 0, 2), heads // op.attrs["kv_heads"], axis=0) for x in (keys, values))
     scores = q @ keys.transpose(0, 2, 1) * np.float32(op.attrs["scale"])  # f32[heads, tokens, positions]
     scores = cap * np.tanh(scores / cap) if cap else scores
     positions = np.arange(keys.shape[1])
-    own = positions[-q.shape[1] :]
+    own = last_kept(own, stride)
     if op.attrs["text"]:  # all of which is seen, as from its end
         own = positions[-1:].repeat(q.shape[1])
     behind = own[:, None] - positions  # how far each key lies behind each query
@@ -81,11 +87,22 @@ def attend_one(
     if seen is not None:
         chosen = spread(parts(seen, op.attrs["sets"]))[:, :, : len(positions)].transpose(1, 0, 2)  # sets first
         scores = np.where(np.repeat(chosen, heads // len(chosen), axis=0), scores, np.float32(-np.inf))
-    most = scores.max(axis=-1, keepdims=True)
+    most = scores.max(axis=-1, keepdims=True, initial=NOTHING)
     most = most if sinks is None else np.maximum(most, sinks[:, None, None])
-    weights: Array = np.exp(scores - most)
-    weights /= weights.sum(axis=-1, keepdims=True) + (0 if sinks is None else np.exp(sinks[:, None, None] - most))
-    return (weights @ values).transpose(1, 0, 2).reshape(q.shape[1], -1)
+    weights = np.exp(scores - most)
+    total = weights.sum(axis=-1, keepdims=True) + (0 if sinks is None else np.exp(sinks[:, None, None] - most))
+    weights /= np.where(total > 0, total, 1)
+    out: Array = (weights @ values).transpose(1, 0, 2).reshape(q.shape[1], -1)
+    if not op.attrs["logs"]:
+        return out
+    logs = most + np.log(total, where=total > 0, out=np.full_like(total, -np.inf))
+    return np.concatenate([out, logs[..., 0].T], axis=1)
+
+
+def last_kept(positions: np.ndarray, stride: int) -> np.ndarray:
+    """The number of the last position up to one's own among those kept, each stride-th; -1 before the first."""
+    numbers: np.ndarray = (positions + 1) // stride - 1
+    return numbers
 
 
 def bucket(op: Op, behind: np.ndarray) -> np.ndarray:
@@ -115,13 +132,15 @@ def store(op: Op, step: Step, k: Array, v: Array) -> Array:
 def rate(op: Op, step: Step, q: Array, k: Array, *w: Array) -> Array:
     def one(held: Held, q: Array, k: Array, *w: Array) -> Array:
         (keys,) = held.append(f"rate {op.attrs['layer']}", k)
+        own, stride = np.arange(len(keys) - len(q), len(keys))[:, None, None], op.attrs["stride"]
+        keys = keys[stride - 1 :: stride]
         products = parts(q, op.attrs["heads"]) @ keys.T  # f32[tokens, heads, positions]
         if w:
             products = (np.maximum(products, np.float32(0)) * w[0][:, :, None]).sum(axis=1, keepdims=True)
         scores = np.full((*products.shape[:2], op.out.width // products.shape[1]), -np.inf, np.float32)
         scores[:, :, : len(keys)] = products
-        own = np.arange(len(keys) - len(q), len(keys))[:, None, None]
-        return np.where(np.arange(scores.shape[2]) > own, np.float32(-np.inf), scores).reshape(len(q), -1)
+        hidden = np.arange(scores.shape[2]) > last_kept(own, stride)
+        return np.where(hidden, np.float32(-np.inf), scores).reshape(len(q), -1)
 
     return step.each(one, q, k, *w)
 
@@ -130,7 +149,7 @@ def choose(op: Op, step: Step, scores: Array) -> Array:
     sets, block = op.attrs["sets"], op.attrs["block"]
     every = parts(scores, sets).reshape(len(scores), sets, -1, block)
     blocks = every[..., -1].copy() if op.attrs["pooled"] else every.max(axis=-1)
-    behind = (step.positions() // block)[:, None] - np.arange(blocks.shape[2])
+    behind = (last_kept(step.positions(), op.attrs["stride"]) // block)[:, None] - np.arange(blocks.shape[2])
     blocks[((behind >= 0) & (behind < op.attrs["local"]))[:, None].repeat(sets, axis=1)] = np.inf
     best = np.argsort(-blocks, axis=-1, kind="stable")[:, :, : op.attrs["count"]]
     chosen = np.zeros(blocks.shape, np.float32)

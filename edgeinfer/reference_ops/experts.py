@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from edgeinfer.op import Op
-from edgeinfer.reference_ops.rows import sigmoid
+from edgeinfer.reference_ops.rows import sigmoid, softplus
 from edgeinfer.reference_ops.step import Array, Step, groups, parts
 
 LEAST_SUM = np.float32(2**-14)  # that weights are divided by: the smallest normal number of float16
@@ -15,10 +15,18 @@ LEAST_SUM = np.float32(2**-14)  # that weights are divided by: the smallest norm
 
 def route(op: Op, step: Step, scores: Array) -> Array:
     """f32[tokens, experts] -> f32[tokens, 2 * used]: numbers of the experts, best first, and their weights."""
-    values = {"softmax": softmax, "sigmoid": sigmoid}.get(op.attrs["gate"], np.array)(scores)
+    values = GATES[op.attrs["gate"]](scores)
     ranks = values + step.weights[op.weights[0]] if op.weights else values
     ranks = best_groups(op, ranks) if op.attrs["groups"] > 1 else ranks
-    chosen = np.argsort(-ranks, axis=-1, kind="stable")[:, : op.attrs["used"]]
+    return weighed(op, values, np.argsort(-ranks, axis=-1, kind="stable")[:, : op.attrs["used"]])
+
+
+def assign(op: Op, step: Step, scores: Array) -> Array:
+    return weighed(op, GATES[op.attrs["gate"]](scores), step.weights.whole_numbers(op.weights[0])[step.ids()])
+
+
+def weighed(op: Op, values: Array, chosen: np.ndarray) -> Array:
+    """The choice of these experts, by the gate's values of all."""
     weights = np.take_along_axis(values, chosen, axis=-1)
     weights = softmax(weights) if op.attrs["gate"] == "chosen" else weights
     if op.attrs["normalise"]:
@@ -40,6 +48,14 @@ def softmax(x: Array) -> Array:
     weights: Array = np.exp(x - x.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     return weights
+
+
+GATES: dict[str, Callable[[Array], Array]] = {
+    "softmax": softmax,
+    "sigmoid": sigmoid,
+    "chosen": np.array,
+    "sqrtsoftplus": lambda scores: np.sqrt(softplus(scores)),
+}
 
 
 def expert_linear(op: Op, step: Step, x: Array, choice: Array) -> Array:
@@ -68,4 +84,4 @@ def mix(op: Op, step: Step, x: Array, w: Array) -> Array:
     return sums.reshape(len(x), op.out.width)
 
 
-OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (route, expert_linear, pick, group, mix)}
+OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (route, assign, expert_linear, pick, group, mix)}

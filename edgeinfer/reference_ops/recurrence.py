@@ -44,6 +44,24 @@ def condense(op: Op, step: Step, x: Array, gate: Array) -> Array:
     return step.each(one, x, gate)
 
 
+def overlap(op: Op, step: Step, x: Array, gate: Array) -> Array:
+    count, places, width = op.attrs["count"], step.weights[op.weights[0]], op.out.width
+
+    def one(held: Held, x: Array, gate: Array) -> Array:
+        rows, gates = held.append(f"overlap {op.out.id}", x, gate)
+        logits = gates + places[np.arange(len(rows)) % count]
+        out = np.empty((len(x), width), np.float32)
+        for row, end in enumerate(range(len(rows) - len(x) + 1, len(rows) + 1)):
+            start = (end - 1) // count * count
+            before, own = slice(max(start - count, 0), start), slice(start, end)
+            both, values = (np.concatenate([y[before, :width], y[own, width:]]) for y in (logits, rows))
+            weights = np.exp(both - both.max(axis=0))
+            out[row] = (weights * values).sum(axis=0) / weights.sum(axis=0)
+        return out
+
+    return step.each(one, x, gate)
+
+
 def last_rows(op: Op, held: Held, x: Array, count: int) -> list[Array]:
     """For each token of x the last `count` rows, oldest first, itself last, zero before the start: `count` arrays."""
     (rows,) = held.append(f"{op.kind} {op.out.id}", x)
@@ -99,4 +117,4 @@ def recur(op: Op, step: Step, start: Array, turn: Callable[..., tuple[Array, Arr
     return step.each(lambda held, *rows: held.advance(name, start, turn, *rows), *ins)
 
 
-OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (shift, conv, condense, ssm, wkv, delta)}
+OPS: dict[str, Callable[..., Array]] = {f.__name__: f for f in (shift, conv, condense, overlap, ssm, wkv, delta)}

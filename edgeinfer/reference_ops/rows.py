@@ -86,7 +86,8 @@ def linear(op: Op, step: Step, x: Array) -> Array:
 
 
 def head_linear(op: Op, step: Step, x: Array) -> Array:
-    w = step.weights[op.weights[0]]  # f32[heads, width, part]
+    w = step.weights[op.weights[0]]
+    w = w.reshape(op.attrs["heads"], -1, w.shape[-1])  # f32[heads, width, part]
     y = parts(x, op.attrs["heads"])[:, :, None] @ w.transpose(0, 2, 1)
     return y.reshape(len(x), op.out.width)
 

@@ -38,6 +38,10 @@ class Weights:
             self._kept[name] = self._tensors[name].float32()
         return self._kept[name]
 
+    def whole_numbers(self, name: str) -> npt.NDArray[np.int32]:
+        """A table of I32."""
+        return self._tensors[name].data.view(np.int32)
+
     def rows(self, name: str, rows: Sequence[int]) -> Array:
         """Some rows of a table that may be large."""
         return dequantize(self._tensors[name].data[rows], self._tensors[name].type)

@@ -41,7 +41,8 @@ class Attention(Tracer):
     def rope(self, x: Value, rope: Rope, head_dim: int | None = None, start: int = 0) -> Value:
         """Turn columns start .. start + 2 * pairs of each head, key_dim wide if None, by its position."""
         head_dim = self.config.key_dim if head_dim is None else head_dim
-        expect(x.width % head_dim == 0 and start + 2 * len(rope.frequencies) <= head_dim, f"rope of {x.width}")
+        fits = x.width % head_dim == 0 and 0 <= start <= head_dim - 2 * len(rope.frequencies)
+        expect(fits, f"rope of {x.width} from {start} on")
         return self._emit("rope", x.width, (x,), rope=rope, head_dim=head_dim, start=start)
 
     def temper(self, x: Value, scale: float, floor: int, offset: int = 0) -> Value:
@@ -59,6 +60,8 @@ class Attention(Tracer):
         scores: Scores = PLAIN,
         seen: Value | None = None,
         text: bool = False,
+        stride: int = 1,
+        logs: bool = False,
     ) -> Value:
         """Attention over the sequence's K and V of `layer`, which k and v are appended to first.
 
@@ -67,7 +70,9 @@ class Attention(Tracer):
         j <= i, but where `scores` or the file's attention.causal says otherwise.  A window W lets position i see j
         where |i - j| < W; 0 lets it see all.  `scale` of the scores is 1 / sqrt(key_dim) if None.  `seen`, from
         `choose`, are the only positions that count, for all heads or for those of each KV head; what is not seen
-        without stays unseen.
+        without stays unseen.  `stride`: only the K and V of each stride-th position are kept, one for the pool of
+        positions that ends there; `seen` then tells of pools.  `logs`: behind the heads' outcomes stand the logarithms
+        of their weights' sums, by which `together` sums attention to keys of several kinds.
         """
         heads = self.config.heads
         expect(heads > 0 and q.width % heads == 0, f"attend with {heads} heads of {q.width}")
@@ -84,19 +89,22 @@ class Attention(Tracer):
             expect(fits, f"attend over {q.width}, {k.width}, {v.width} with {heads} heads")
             value_dim = v.width // kv_heads
             if seen is not None:
-                sets = seen.width // seen_width(self.n_ctx)
-                fits = seen.width == sets * seen_width(self.n_ctx) and sets in (1, kv_heads)
+                each = seen_width(self.n_ctx // stride)
+                sets = seen.width // max(each, 1)
+                fits = seen.width == sets * each and sets in (1, kv_heads)
                 expect(fits, f"attend to positions of {seen.width} numbers")
                 ins += (seen,)
         buckets = self.keys.integer(BUCKETS, least=4, most=MAX_BUCKETS) if scores.biases else 0
         causal = scores.causal and self.keys.flag("attention.causal", True)
         return self._emit(
             "attend",
-            heads * value_dim,
+            heads * (value_dim + logs),
             ins,
             self._per_head(scores, heads, buckets),
             layer=layer,
             window=window,
+            stride=stride,
+            logs=logs,
             heads=heads,
             kv_heads=kv_heads,
             key_dim=key_dim,
@@ -117,7 +125,7 @@ class Attention(Tracer):
         fits = kv_heads > 0 and k.width % self.config.key_dim == v.width % kv_heads == 0
         expect(fits, f"K and V of {k.width}, {v.width} to store")
         dims: dict[str, Any] = {"key_dim": self.config.key_dim, "value_dim": v.width // kv_heads}
-        self._emit("store", 0, (k, v), layer=layer, window=0, kv_heads=kv_heads, **dims)
+        self._emit("store", 0, (k, v), layer=layer, window=0, stride=1, kv_heads=kv_heads, **dims)
 
     def _per_head(self, scores: Scores, heads: int, buckets: int) -> tuple[str, ...]:
         """The tensor of sinks or of biases; a layer without biases of its own has those of the one before."""
@@ -126,29 +134,32 @@ class Attention(Tracer):
             return () if scores.sinks is None else self._weight(scores.sinks, heads)
         return earlier[-1] if earlier and not self.has(scores.biases) else self._weight(scores.biases, buckets, heads)
 
-    def rate(self, q: Value, k: Value, w: Value | None, layer: int) -> Value:
+    def rate(self, q: Value, k: Value, w: Value | None, layer: int, stride: int = 1) -> Value:
         """A score of every position j up to a token's own, of others -inf: sum over heads of w * relu(q . k[j]), or
         where w is None, q . k[j] for each head, side by side.
 
-        k, one head, is appended to those of the layer's indexer first."""
+        k, one head, is appended to those of the layer's indexer first.  `stride`: of `attend`."""
         heads = q.width // k.width
         expect(q.width == heads * k.width and (w is None or w.width == heads), f"rate of {q.width}, {k.width}")
-        kept: dict[str, Any] = {"layer": -1 - layer, "window": 0, "kv_heads": 1, "key_dim": k.width, "value_dim": 0}
-        width = SEEN * seen_width(self.n_ctx) * (heads if w is None else 1)
+        kept: dict[str, Any] = {"layer": -1 - layer, "window": 0, "stride": stride}
+        kept |= {"kv_heads": 1, "key_dim": k.width, "value_dim": 0}
+        width = SEEN * seen_width(self.n_ctx // stride) * (heads if w is None else 1)
         return self._emit("rate", width, (q, k) if w is None else (q, k, w), heads=heads, **kept)
 
-    def choose(self, scores: Value, count: int, block: int = 1, local: int = 0, pooled: bool = False) -> Value:
+    def choose(
+        self, scores: Value, count: int, block: int = 1, local: int = 0, pooled: bool = False, stride: int = 1
+    ) -> Value:
         """The `count` positions with the best scores, of equal ones the first; all where there are no more.
 
         Of blocks it is so many blocks, which are as good as their best position, and the last `local` ones are among
         them; of blocks `pooled` so many whole ones, which are as good as their last position, and besides all of one
         that is not whole yet.  A number says by its bits which of 16 positions are chosen; scores of several heads are
-        told apart."""
-        width = SEEN * seen_width(self.n_ctx)
+        told apart.  `stride`: of `rate`, whose scores are of pools then."""
+        width = SEEN * seen_width(self.n_ctx // stride)
         fits = block == 1 or (SEEN % block == 0 if pooled else block % SEEN == 0 and width % block == 0)
         expect(fits and count > 0, f"choose {count} blocks of {block} positions")
         sets = scores.width // width
-        blocks = {"count": count, "block": block, "local": local, "pooled": pooled}
+        blocks = {"count": count, "block": block, "local": local, "pooled": pooled, "stride": stride}
         return self._emit("choose", scores.width // SEEN, (scores,), (), sets=sets, **blocks)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from edgeinfer.verbs.experts import Experts, Router
 from edgeinfer.verbs.recurrence import Recurrence
 
 LOCAL_ROPE_BASE = 10_000.0
-ROUTER_GATES = {1: "softmax", 2: "sigmoid", 3: "chosen"}  # by the number in expert_gating_func
+ROUTER_GATES = {1: "softmax", 2: "sigmoid", 3: "chosen", 4: "sqrtsoftplus"}  # by the number in expert_gating_func
 
 
 class Builder(Attention, Experts, Recurrence):
@@ -123,6 +124,17 @@ class Builder(Attention, Experts, Recurrence):
         width = self._ff_dim() if width is None else width
         h = self.activate(self.linear(h, f"ffn_up{ending}", width), act)
         return self.linear(h, f"ffn_down{ending}", self.config.dim)
+
+    def together(self, *attended: Value) -> Value:
+        """Attention to keys of several kinds at once, of what `attend` gave of each, with `logs`."""
+        heads, kinds = self.config.heads, len(attended)
+        logs = self.join(*(self.split(y, y.width - heads, heads) for y in attended), groups=heads)
+        shares = self.softmax(logs, kinds)
+        parts = [
+            self.mul(self.split(y, 0, y.width - heads), self.split(shares, kind, 1, kinds))
+            for kind, y in enumerate(attended)
+        ]
+        return functools.reduce(self.add, parts)
 
     def experts(self, h: Value, act: str, width: int, router: Router, scores: Value | None = None) -> Value:
         """Mixture of experts `width` wide inside, weighed by `scores` or by ffn_gate_inp(h).

@@ -14,7 +14,7 @@ class Router:
     """How experts are chosen and weighed."""
 
     used: int  # experts of each token
-    gate: str = "softmax"  # of the scores: "softmax", "sigmoid", or "chosen": softmax over the chosen ones only
+    gate: str = "softmax"  # of the scores: softmax, sigmoid, sqrtsoftplus, or "chosen": softmax over the chosen ones
     bias: str | None = None  # tensor, with its ending, added to the gate's values for the choice but not to the weights
     normalise: bool = False  # weights of the chosen ones sum to 1
     scale: float = 1.0  # of the weights, at last
@@ -37,6 +37,13 @@ class Experts(Rows):
         attrs = dataclasses.asdict(router)
         del attrs["bias"]
         return self._emit("route", 2 * used, (scores,), weights, **attrs)
+
+    def assign(self, scores: Value, name: str, router: Router) -> Value:
+        """The same where the experts are those that a table of whole numbers, vocabulary x used, has for the token's
+        id; the weights go by the scores."""
+        table = self._whole_numbers(f"{name}.weight", (self.config.vocab, router.used), scores.width)
+        attrs = {name: getattr(router, name) for name in ("used", "gate", "normalise", "scale")}
+        return self._emit("assign", 2 * router.used, (scores,), table, **attrs)
 
     def expert_linear(
         self, x: Value, choice: Value, name: str, experts: int, width: int, each: bool = False, ending: str = ".weight"

@@ -30,6 +30,16 @@ class Recurrence(Tracer):
         expect(gate.width == x.width, f"condense {x.width}, {gate.width}")
         return self._emit("condense", x.width, (x, gate), self._tensor(f"{name}.weight", (count, x.width)), count=count)
 
+    def overlap(self, x: Value, gate: Value, name: str, count: int) -> Value:
+        """`condense` of pools that overlap: with what the whole pool before gave.
+
+        The first half of the columns of x, of the gate and of the tensor, count x x.width, is for the pool after a
+        row's own, the second half for its own.
+        """
+        expect(gate.width == x.width and x.width % 2 == 0, f"overlap {x.width}, {gate.width}")
+        weights = self._tensor(f"{name}.weight", (count, x.width))
+        return self._emit("overlap", x.width // 2, (x, gate), weights, count=count)
+
     def ssm(self, x: Value, dt: Value, b: Value, c: Value, state: int, groups: int = 1) -> Value:
         """Selective state space, https://arxiv.org/abs/2312.00752 and https://arxiv.org/abs/2405.21060.
 

@@ -96,9 +96,11 @@ class Rows(Tracer):
         return self.plus(y, added) if biases else y
 
     def head_linear(self, x: Value, name: str, heads: int, width: int) -> Value:
-        """A linear layer, `width` wide, for each of `heads` equal parts of x; the tensor is heads x width x part."""
+        """A linear layer, `width` wide, for each of `heads` equal parts of x; the tensor is heads x width x part, or
+        those matrices one below the other."""
         expect(x.width % heads == 0, f"head_linear of {heads} heads of {x.width}")
-        weights = self._weight(name, heads, width, x.width // heads)
+        part = x.width // heads
+        weights = self._tensor(f"{name}.weight", (heads, width, part), (heads * width, part))
         return self._emit("head_linear", heads * width, (x,), weights, heads=heads)
 
     def split(self, x: Value, start: int, width: int, size: int | None = None) -> Value:

@@ -129,6 +129,18 @@ class Tracer:
             )
         return (name,)
 
+    def _whole_numbers(self, name: str, shape: tuple[int, int], count: int) -> tuple[str, ...]:
+        """The full name of a table of I32, each one of 0..count - 1."""
+        tensor = self._tensors.get(self._full(name))
+        if tensor is None or tuple(tensor.shape) != shape:
+            return self._tensor(name, shape)  # which says so
+        if tensor.type is not GgmlType.I32:
+            raise FormatError(f"tensor {self._full(name)} is {tensor.type.name}, must be I32")
+        numbers = tensor.data.view(np.int32)
+        wrong = numbers[(numbers < 0) | (numbers >= count)]
+        expect(not wrong.size, f"tensor {self._full(name)} with {wrong.min() if wrong.size else 0} of {count}")
+        return (self._full(name),)
+
     def _numbers(self, name: str, *counts: int) -> tuple[str, ...]:
         """The full name of a tensor of any shape that holds one of `counts` numbers."""
         tensor = self._tensors.get(self._full(name))

@@ -24,24 +24,53 @@ def test_rope_turns_adjacent_pairs_or_halves_and_passes_the_rest():
         assert first == x and second == pytest.approx(turned, abs=1e-6)
 
 
+def test_positions_of_a_pool_turn_as_its_first_does():
+    rope = Rope((math.pi / 2,), 1.0, "halves", stride=2)
+    out = run("rope", [[1, 0]] * 4, chunks=((4, 0),), rope=rope, head_dim=2, start=0)
+    assert np.allclose(out, [[1, 0], [1, 0], [-1, 0], [-1, 0]], atol=1e-6)
+
+
 def test_rope_scale_lengthens_only_what_turns():
     rope = Rope((1.0,), 2.0, "halves")
     assert run("rope", [[1, 2, 3, 4, 5, 6]], rope=rope, head_dim=3, start=0) == [[2, 4, 3, 8, 10, 6]]
 
 
 SCORES = {"window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "causal": True}
+SCORES |= {"stride": 1, "logs": False}
 PLAIN = {**SCORES, "layer": 0, "text": False, "heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1}
 
 
 def attend(q, k, v, **attrs):
     sizes = PLAIN | attrs
-    return run("attend", q, k, v, width=sizes["heads"] * sizes["value_dim"], chunks=((len(q), 0),), **sizes)
+    width = sizes["heads"] * (sizes["value_dim"] + sizes["logs"])
+    return run("attend", q, k, v, width=width, chunks=((len(q), 0),), **sizes)
 
 
 def test_attention_weighs_values_by_softmax_and_sees_no_future():
     log = math.log(3)  # scores 0 and ln 3: weights 1/4 and 3/4
     assert attend([[1], [1]], [[0], [log]], [[8], [4]]) == pytest.approx(np.array([[8], [5]]))
     assert attend([[2], [2]], [[0], [log]], [[8], [4]], scale=0.5) == pytest.approx(np.array([[8], [5]]))
+
+
+def test_of_pools_the_last_position_is_seen_by_those_from_it_on():
+    x = [[0]] * 6
+    assert attend(x, x, [[8], [4], [2], [6], [1], [3]], stride=2) == [[0], [4], [4], [5], [5], [pytest.approx(13 / 3)]]
+
+
+def test_logarithms_of_sums_stand_behind_and_are_those_of_nothing_where_nothing_is_seen():
+    log = math.log(3)
+    out = attend([[1], [1], [1]], [[9], [0], [log]], [[8], [4], [2]], stride=2, logs=True)
+    assert out == [[0, -math.inf], [4, 0], [4, 0]]
+    first, last = attend([[1], [1]], [[0], [log]], [[8], [4]], logs=True)
+    assert first == [8, 0] and last == pytest.approx([5, math.log(4)])
+
+
+def test_scores_of_pools_are_those_of_their_last_positions():
+    sizes = {"layer": -1, "heads": 1, "stride": 2}
+    one = [[1]] * 5
+    scores = run("rate", one, [[7], [2], [7], [3], [7]], one, width=4, chunks=((5, 0),), **sizes)
+    none = -math.inf
+    assert scores == [[none] * 4, [2, none, none, none], [2, none, none, none]] + [[2, 3, none, none]] * 2
 
 
 def test_a_window_forgets_what_lies_its_length_behind():
@@ -104,16 +133,7 @@ def test_slopes_count_the_distance_of_what_follows():
 
 def test_biases_go_by_the_bucket_of_a_distance():
     q = [[0]] * 3
-    sized = {
-        "layer": 0,
-        "window": 0,
-        "chunk": 0,
-        "scale": 1.0,
-        "cap": 0.0,
-        "slopes": (),
-        "causal": False,
-        "text": False,
-    }
+    sized = {**SCORES, "layer": 0, "causal": False, "text": False}
     sized |= {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1, "buckets": (2, 0, 1)}  # ahead, itself, behind
     biases = [[[0], [math.log(2)], [math.log(3)]]]
     wanted = [[(1 * 6 + 3 * 12 + 3 * 24) / 7], [(2 * 6 + 1 * 12 + 3 * 24) / 6], [(2 * 6 + 2 * 12 + 1 * 24) / 5]]
@@ -146,8 +166,8 @@ def test_without_keys_attention_is_over_those_of_an_earlier_op():
 
 def test_positions_are_rated_by_heads_whose_products_are_not_below_zero():
     q, k, w = [[1, 10], [1, -1]], [[2], [3]], [[1, 0.5], [1, 7]]  # two heads of one dim
-    scores = run("rate", q, k, w, width=16, chunks=((2, 0),), layer=-1, heads=2)
-    each = run("rate", q, k, width=32, chunks=((2, 0),), layer=-1, heads=2)
+    scores = run("rate", q, k, w, width=16, chunks=((2, 0),), layer=-1, heads=2, stride=1)
+    each = run("rate", q, k, width=32, chunks=((2, 0),), layer=-1, heads=2, stride=1)
     assert [row[0] for row in each] == [2, 2] and [row[16] for row in each] == [20, -2] and each[1][17] == -3
     assert scores[0][0] == 1 * 2 + 0.5 * 20 and scores[1][:2] == [2, 3]
     assert set(scores[0][1:] + scores[1][2:]) == {-math.inf}
@@ -155,13 +175,15 @@ def test_positions_are_rated_by_heads_whose_products_are_not_below_zero():
 
 def test_the_best_positions_are_bits_and_the_first_of_equal_ones_is_taken():
     scores = [[3, 1, 3, 3] + [0] * 28, [0] * 17 + [5] + [0] * 14]
-    single = {"width": 2, "chunks": ((2, 0),), "sets": 1, "block": 1, "local": 0, "pooled": False}
+    single = {"width": 2, "chunks": ((2, 0),), "sets": 1, "block": 1, "local": 0, "pooled": False, "stride": 1}
     assert run("choose", scores, count=2, **single) == [[1 + 4, 0], [1, 2]]
 
 
 def test_the_best_blocks_are_chosen_and_the_last_ones():
     scores = [[0] * 30 + [1, 0] + [2] * 16] * 40  # blocks of 16: 0, 1, 2
-    chosen = run("choose", scores, width=3, count=2, chunks=((40, 0),), sets=1, block=16, local=1, pooled=False)
+    chosen = run(
+        "choose", scores, width=3, count=2, chunks=((40, 0),), sets=1, block=16, local=1, pooled=False, stride=1
+    )
     every = 2**16 - 1
     assert chosen[5] == [every, 0, every] and chosen[20] == [0, every, every]  # what lies behind is not attended to
 
@@ -169,20 +191,18 @@ def test_the_best_blocks_are_chosen_and_the_last_ones():
 def test_the_best_whole_pools_are_chosen_by_their_last_positions_and_all_of_the_last_one():
     every = [9, 1, 9, 2, 9, 0, 9]  # pools of 2: 1, 2, 0, and one that lacks its end
     scores = [every[: row + 1] + [-math.inf] * (15 - row) for row in range(7)]
-    chosen = run("choose", scores, width=1, count=1, chunks=((7, 0),), sets=1, block=2, local=0, pooled=True)
+    chosen = run("choose", scores, width=1, count=1, chunks=((7, 0),), sets=1, block=2, local=0, pooled=True, stride=1)
     seen = [int(number) & (1 << row + 1) - 1 for row, (number,) in enumerate(chosen)]
     assert seen[0] == 0b1 and seen[2] == 0b111 and seen[3] == 0b1100 and seen[5] == 0b1100 and seen[6] == 0b1001100
 
 
 def test_each_kv_head_attends_to_its_own_positions():
     q, k, v, seen = [[0, 0], [0, 0]], [[0, 0], [0, 0]], [[1, 2], [3, 4]], [[1, 1], [2, 1 + 2]]
-    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "text": False}
-    sizes = {"heads": 2, "kv_heads": 2, "key_dim": 1, "value_dim": 1, "causal": True, "sets": 2}
-    assert run("attend", q, k, v, seen, chunks=((2, 0),), **plain, **sizes) == [[1, 2], [3, 3]]
+    sizes = {"heads": 2, "kv_heads": 2, "key_dim": 1, "value_dim": 1, "sets": 2}
+    assert run("attend", q, k, v, seen, chunks=((2, 0),), **PLAIN | sizes) == [[1, 2], [3, 3]]
 
 
 def test_attention_to_chosen_positions_only():
     q, k, v, seen = [[0], [0], [0]], [[0], [0], [0]], [[1], [2], [9]], [[1], [1 + 2], [2 + 4]]
-    plain = {"layer": 0, "window": 0, "chunk": 0, "scale": 1.0, "cap": 0.0, "slopes": (), "buckets": (), "text": False}
-    sizes = {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1, "causal": True, "sets": 1}
-    assert run("attend", q, k, v, seen, chunks=((3, 0),), **plain, **sizes) == [[1], [1.5], [5.5]]
+    sizes = {"heads": 1, "kv_heads": 1, "key_dim": 1, "value_dim": 1, "sets": 1}
+    assert run("attend", q, k, v, seen, chunks=((3, 0),), **PLAIN | sizes) == [[1], [1.5], [5.5]]

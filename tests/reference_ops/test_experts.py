@@ -1,10 +1,15 @@
 """Choice of experts, their linear layers and weighted sums against numbers worked out by hand."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from edgeinfer.backend import Chunk
+from edgeinfer.plan import Op, Value
+from edgeinfer.reference_ops import OPS
+from edgeinfer.reference_ops.step import Held, Step, Weights
 from tests.reference_ops.one_op import run
 
 PLAIN = {"gate": "softmax", "normalise": False, "scale": 1.0, "groups": 1, "groups_used": 1}
@@ -31,6 +36,21 @@ def test_a_bias_decides_the_choice_but_not_the_weights():
     sigmoids = [x / (1 + x) for x in (1, 4, 2, 1)]
     assert route(SCORES, gate="sigmoid") == ([1, 2], pytest.approx([sigmoids[1], sigmoids[2]]))
     assert route(SCORES, gate="sigmoid", weights=[[0, 0, 0, 1]]) == ([3, 1], pytest.approx([sigmoids[3], sigmoids[1]]))
+
+
+def test_values_may_be_roots_of_softplus():
+    (_, weights) = route(SCORES, gate="sqrtsoftplus")
+    assert weights == pytest.approx([math.log(1 + 4) ** 0.5, math.log(1 + 2) ** 0.5])
+
+
+def test_a_table_may_say_the_experts_by_the_token():
+    """The token's id is 0."""
+    table = np.array([[3, 1], [9, 9]], np.int32)
+    held = SimpleNamespace(data=table.view(np.uint8))
+    step = Step(Weights({"t": held}), [Chunk(0, [0], 1)], [Held()])
+    attrs = {"used": 2, "gate": "softmax", "normalise": True, "scale": 2.0}
+    op = Op("assign", Value(1, 4), (Value(0, 4),), ("t",), attrs)
+    assert OPS["assign"](op, step, np.array(SCORES, np.float32))[0] == pytest.approx([3, 1, 2 / 5, 8 / 5])
 
 
 def test_only_the_best_groups_are_looked_at():

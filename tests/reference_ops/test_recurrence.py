@@ -70,6 +70,19 @@ def test_a_pool_s_rows_are_condensed_by_their_gates_and_places():
     assert np.allclose(run("condense", rows[2:], gates[2:], weights=weights, held=held, count=2), [[5, 7]])
 
 
+def test_pools_that_overlap_have_what_the_one_before_gave():
+    """A weight of 1, of 3 by a gate and of 9 by a place; the first column is for the pool after."""
+    held, three = [Held()], math.log(3)
+    weights = [[[0, 0], [2 * three, 0]]]
+    rows, gates = [[2, 8], [4, 6], [9, 5], [9, 7]], [[three, 0], [0, three], [0, 0], [0, 0]]
+    first = run("overlap", rows[:3], gates[:3], weights=weights, width=1, chunks=((3, 0),), held=held, count=2)
+    before = 3 * 2 + 9 * 4
+    assert np.allclose(first, [[8], [(8 + 3 * 6) / 4], [(before + 5) / 13]])
+    held[0].length = 3
+    last = run("overlap", rows[3:], gates[3:], weights=weights, width=1, held=held, count=2)
+    assert np.allclose(last, [[(before + 5 + 7) / 14]])
+
+
 SIZES = {"ssm": (4, 2, 3, 3), "wkv": (4, 4, 4, 4), "delta": (4, 4, 6, 4, 4, 4)}
 ATTRS = {"ssm": {"heads": 2, "groups": 1, "state": 3}, "wkv": {"heads": 2}, "delta": {"heads": 2}}
 WEIGHTS = {"ssm": [[[-0.5], [-1.0]], [1, 2]], "wkv": [[1, 2, 3, 4]], "delta": []}

@@ -14,8 +14,9 @@ KV_TYPES = list(layout.KV_BYTES)
 class Cache:
     """A layer's pool, every block of it in use by some sequence in no order, and at first full of NaN."""
 
-    def __init__(self, kernels, kv_type, kv_heads=1, key_dim=64, value_dim=None, n_ctx=96, n_seq=1):
+    def __init__(self, kernels, kv_type, kv_heads=1, key_dim=64, value_dim=None, n_ctx=96, n_seq=1, stride=1):
         self.kernels, self.kv_type, self.kv_heads, self.n_seq = kernels, kv_type, kv_heads, n_seq
+        self.stride, self.lengths = stride, [0] * n_seq  # tokens; of as many in a row the last one is kept
         self.dims = key_dim, value_dim or key_dim
         self.rng = np.random.default_rng([key_dim, kv_heads, n_ctx])
         key_bytes, value_bytes = layout.block_bytes(kv_type, *self.dims)
@@ -37,7 +38,7 @@ class Cache:
     def store(self, counts, threads=1, spread=1.0, broken=None):
         """Append so many tokens to each sequence, in one step; keys (0) or values (1) may be broken: NaN."""
         seqs = np.repeat(np.arange(self.n_seq), counts)
-        positions = np.concatenate([len(self.kv[seq][0]) + np.arange(n) for seq, n in enumerate(counts)])
+        positions = np.concatenate([self.lengths[seq] + np.arange(n) for seq, n in enumerate(counts)])
         shapes = [(len(seqs), self.kv_heads * dim) for dim in self.dims]
         new = [self.rng.standard_normal(shape, dtype=np.float32) * np.float32(spread) for shape in shapes]
         if broken is not None:
@@ -45,11 +46,13 @@ class Cache:
         k, v = (padded_rows(x) for x in new)
         positions = guarded(positions)
         step = write(record.STEP, positions=positions)
-        fields = self.fields | {"k": k, "v": v, "tables": self.rows(seqs)}
+        fields = self.fields | {"k": k, "v": v, "tables": self.rows(seqs), "stride": self.stride}
         self.kernels.operate(f"store.{self.kv_type}", record.STORE, len(seqs), threads, step, **fields)
+        kept = (positions + 1) % self.stride == 0
         for seq in range(self.n_seq):
+            self.lengths[seq] += counts[seq]
             for i, x in enumerate(new):
-                heads = x[seqs == seq].reshape(-1, self.kv_heads, self.dims[i])
+                heads = x[(seqs == seq) & kept].reshape(-1, self.kv_heads, self.dims[i])
                 self.kv[seq][i] = np.concatenate([self.kv[seq][i], twins.cached(heads, self.kv_type)])
 
     def attend(
@@ -68,33 +71,34 @@ class Cache:
         biases=(),
         seen=None,
         text=False,
+        logs=False,
     ):
         """(got, want) f32[rows, heads, value_dim] for queries of the last `counts` tokens of the sequences, or for so
-        many rows at the end of each that is a `text`."""
+        many rows at the end of each that is a `text`; behind them with `logs` the logarithms of the sums of weights."""
         rows, heads = sum(counts), self.kv_heads * group
         if q is None:
             q = self.rng.standard_normal((rows, heads * self.dims[0]), dtype=np.float32) * np.float32(spread)
         seqs = [seq for seq, n in enumerate(counts) if n]
-        own = [places(counts[s], len(self.kv[s][0]), text) for s in seqs]
+        own = [(places(counts[s], self.lengths[s], text) + 1) // self.stride - 1 for s in seqs]
         positions = guarded(np.concatenate(own))
         ends = np.cumsum([counts[s] for s in seqs])
         spans = guarded(np.stack([ends - [counts[s] for s in seqs], [counts[s] for s in seqs]], axis=1))
         each = layout.scratch_bytes(8, self.kernels.tier.panel_rows, 32)
         scratch = guarded(np.full(each * threads, 255, np.uint8))
-        chunks = layout.chunk_count(max(len(self.kv[seq][0]) for seq in seqs))
+        chunks = max(layout.chunk_count(max(len(self.kv[seq][0]) for seq in seqs)), 1)
         parts = guarded(np.full(rows * heads * chunks * layout.ROW, 255, np.uint8))
         done = guarded(np.zeros(rows * heads, np.int64))
         step = write(
             record.STEP, tokens=rows, positions=positions, spans=spans, span_count=len(seqs), scratch=scratch,
             scratch_bytes=each, parts=parts, chunk_count=chunks, done=done,
         )  # fmt: skip
-        out = padded_rows(np.full((rows, heads * self.dims[1]), np.nan, np.float32))
+        out = padded_rows(np.full((rows, heads * (self.dims[1] + logs)), np.nan, np.float32))
         tables = self.rows(np.repeat(seqs, [counts[s] for s in seqs]))
         fields = self.fields | {"tables": tables, "positions": positions}
         fields |= {"group": group, "window": window, "ahead": ahead}
-        extras = {"cap": cap, "slopes": slopes, "sinks": sinks}
+        extras = {"cap": cap, "slopes": slopes, "sinks": sinks, "logs": logs}
         for extra, numbers in extras.items():
-            if numbers:
+            if numbers and extra != "logs":
                 fields["cap_f32" if extra == "cap" else extra] = cap or guarded(np.array(numbers, np.float32))
         if len(biases):
             extras["biases"], fields["slopes"] = True, guarded(np.array(biases, np.float32))
@@ -110,7 +114,7 @@ class Cache:
             q = np.concatenate([twins.rounded(x) for x in np.split(q, heads, axis=1)], axis=1)
         return out, np.concatenate(
             [
-                softmax(x, *self.kv[s], at, scale, window, ahead, slopes, cap, sinks, biases, seen)
+                softmax(x, *self.kv[s], at, scale, window, ahead, slopes, cap, sinks, biases, seen, logs)
                 for s, x, at in zip(seqs, np.split(q, ends[:-1]), own, strict=True)
             ]
         )
@@ -120,7 +124,9 @@ def places(count, length, text):
     return np.full(count, length - 1) if text else np.arange(length)[-count:]
 
 
-def softmax(q, keys, values, at, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(), biases=(), seen=None):
+def softmax(
+    q, keys, values, at, scale, window, ahead=0, slopes=(), cap=0.0, sinks=(), biases=(), seen=None, logs=False
+):
     """Attention of rows at the positions `at`, in float64; `seen` bool[rows, positions] where not all count, or
     bool[rows, kv_heads, positions].
 
@@ -139,10 +145,12 @@ def softmax(q, keys, values, at, scale, window, ahead=0, slopes=(), cap=0.0, sin
     if seen is not None:
         sets = seen.reshape(len(seen), -1, seen.shape[-1])[:, :, : len(keys)].transpose(1, 0, 2)
         scores[~np.repeat(sets, len(scores) // len(sets), axis=0)] = -np.inf
-    top = scores.max(axis=-1, keepdims=True)
+    top = scores.max(axis=-1, keepdims=True, initial=-1e30)
     weights = np.exp(scores - top)
-    weights /= weights.sum(axis=-1, keepdims=True) + (np.exp(np.array(sinks)[:, None, None] - top) if sinks else 0)
-    return np.einsum("htp,phd->thd", weights, values).reshape(len(q), -1)
+    total = weights.sum(axis=-1, keepdims=True) + (np.exp(np.array(sinks)[:, None, None] - top) if sinks else 0)
+    mean = np.einsum("htp,phd->thd", weights / np.where(total > 0, total, 1), values).reshape(len(q), -1)
+    with np.errstate(divide="ignore"):
+        return np.hstack([mean, (top + np.log(total))[:, :, 0].T]) if logs else mean
 
 
 def close(pair, limit=3e-6):
@@ -286,6 +294,32 @@ def test_sinks_take_their_share_of_the_weights(kernels, count):
     cache = Cache(kernels, "f32", 2, 16)
     cache.store([50])
     assert close(cache.attend([count], group=2, sinks=(-1.0, 0.5, 3.0, 20.0)))
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("stride, steps", [(4, [3, 1, 9]), (4, [700, 1]), (3, [1, 60]), (128, [130, 127])])
+def test_of_pools_of_positions_the_last_one_is_kept_and_seen_from_it_on(kernels, kv_type, stride, steps):
+    cache = Cache(kernels, kv_type, 2, 32, n_ctx=176, n_seq=2, stride=stride)
+    for count in steps:
+        cache.store([count, 2], threads=2)
+    for counts in ([steps[-1], 2], [1, 1]):
+        for threads in (1, 3):
+            got, want = cache.attend(counts, group=2, logs=True, threads=threads)
+            none = np.isneginf(want)
+            assert none[-1, -4:].all() == (stride > 4) and (np.isneginf(got) == none).all()
+            assert (got[(want == 0)] == 0).all() and close((got[~none], want[~none]), 1e-5)
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("count, spread", [(1, 1.0), (300, 1.0), (20, 30.0)])
+@pytest.mark.parametrize("more", ["", "sinks", "seen"])
+def test_logarithms_of_the_sums_of_weights(kernels, kv_type, count, spread, more):
+    cache = Cache(kernels, kv_type, 2, 32, n_ctx=300)
+    cache.store([300])
+    seen = (cache.rng.random((count, 512)) < 0.3) | (np.arange(512) == 0)
+    extra = {"": {}, "sinks": {"sinks": (-1.0, 0.5, 3.0, 90.0)}, "seen": {"seen": seen}}[more]
+    got, want = cache.attend([count], group=2, spread=spread, logs=True, threads=2, **extra)
+    assert close((got[:, 128:], want[:, 128:]), 1e-5) and close((got[:, :128], want[:, :128]), 1e-4)
 
 
 @pytest.mark.parametrize("spread", [30.0, 1e-3])

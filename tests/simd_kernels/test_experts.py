@@ -29,6 +29,27 @@ def quantised(kernels, x, parts, uniform):
     return out
 
 
+@pytest.mark.parametrize("normalise", [0, 1])
+def test_experts_by_the_root_of_a_softplus_or_by_a_table(kernels, normalise):
+    rng = np.random.default_rng(3)
+    x, bias = 9 * rng.standard_normal((5, EXPERTS), dtype=np.float32), rng.standard_normal(EXPERTS, dtype=np.float32)
+    x[0, :2] = 1e4, -1e4
+    table, ids = guarded(rng.integers(0, EXPERTS, (11, USED), np.int32)), guarded(np.array([10, 0, 3, 3, 7]))
+    scratch = guarded(np.zeros(99 * EXPERTS, np.uint8))
+    step = write(record.STEP, ids=ids, scratch=scratch)
+    values = np.sqrt(np.logaddexp(0, x.astype(np.float64)))
+    for name, chosen in (("route", np.argsort(-(values + bias), axis=1)[:, :USED]), ("assign", table[ids])):
+        out = padded_rows(np.full((5, 2 * USED), np.nan, np.float32))
+        more = {"bias": guarded(bias), "groups": 1} if name == "route" else {"table": table}
+        fields = {"experts": EXPERTS, "used": USED, "normalise": normalise, "factor_f32": 1.5, **more}
+        form = record.ROUTE if name == "route" else record.ASSIGN
+        kernels.operate(f"{name}.sqrtsoftplus", form, 5, 1, step, x=padded_rows(x), out=out, **fields)
+        weights = np.take_along_axis(values, chosen, axis=1)
+        weights /= np.maximum(weights.sum(axis=1, keepdims=True), 2.0**-14) if normalise else 1
+        assert (out[:, :USED] == chosen).all() and np.isnan(between_rows(out)).all()
+        assert np.abs(out[:, USED:] - 1.5 * weights).max() <= 1e-6 * np.abs(weights).max() + 1e-30
+
+
 def operate(kernels, kind, w, bias, x, choice, parts, uniform=0, threads=2):
     tokens, cols, floating = len(x), x.shape[1] // parts, kind in FLOATS
     source = guarded(x) if floating else quantised(kernels, x, parts, uniform)

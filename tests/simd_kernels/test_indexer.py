@@ -14,16 +14,17 @@ def rate(cache, counts, heads, threads, each=False):
     size, rows = cache.dims[0], sum(counts)
     q, w = (padded_rows(cache.rng.standard_normal((rows, n), dtype=np.float32)) for n in (heads * size, heads))
     lengths = [len(keys) for keys, _ in cache.kv]
-    positions = [np.arange(length)[-n:] for length, n in zip(lengths, counts, strict=True)]
+    tokens = [np.arange(length)[-n:] for length, n in zip(cache.lengths, counts, strict=True)]
+    positions = [(own + 1) // cache.stride - 1 for own in tokens]
     spans = guarded(np.stack([np.cumsum(counts) - counts, counts], axis=1))
     room = layout.scratch_bytes(8, cache.kernels.tier.panel_rows, 32)
     places, scratch = guarded(np.concatenate(positions)), guarded(np.zeros(room * threads, np.uint8))
-    numbers = {"positions": places, "spans": spans, "span_count": len(counts)}
+    numbers = {"spans": spans, "span_count": len(counts)}
     step = write(record.STEP, **numbers, scratch=scratch, scratch_bytes=room)
     width, sets = layout.up(max(lengths), layout.BLOCK), heads if each else 1
     out = padded_rows(np.full((rows, sets * width), np.nan, np.float32))
     fields = cache.fields | {"tables": cache.rows(np.repeat(np.arange(len(counts)), counts))}
-    fields |= {"heads": heads, "set_bytes": 4 * width}
+    fields |= {"heads": heads, "set_bytes": 4 * width, "positions": places}
     more = {"counter": np.zeros(1, np.int64), "q": q, "w": w, "out": out}
     cache.kernels.operate(f"rate{'.each' * each}.{cache.kv_type}", record.RATE, rows, threads, step, **fields, **more)
     assert np.isnan(between_rows(out)).all()
@@ -53,13 +54,26 @@ def test_scores_of_all_positions(kernels, kv_type, heads, size, counts, threads,
     assert np.abs(got[seen] - want[seen]).max() <= 1e-5 * np.abs(want[seen]).max() and seen.any(axis=2).all()
 
 
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("counts", [[1, 1], [70, 2]])
+def test_scores_of_pools_of_positions(kernels, kv_type, counts):
+    """The second sequence has none yet."""
+    cache = Cache(kernels, kv_type, 1, 32, n_ctx=100, n_seq=2, stride=4)
+    cache.store([301, 1])
+    cache.store(counts)
+    got, want = rate(cache, counts, 4, 2)
+    hidden = np.isneginf(want) | np.isnan(want)
+    assert hidden[-1].all() and (np.isneginf(got) == np.isneginf(want))[~np.isnan(got)].all()
+    assert np.abs(got[~hidden] - want[~hidden]).max() <= 1e-5 * np.abs(want[~hidden]).max()
+
+
 def choose(kernels, scores, positions, most, name="choose", sets=1, **fields):
     """bool[rows, sets * positions]"""
     out = padded_rows(np.full((len(scores), scores.shape[1] // 16), np.nan, np.float32))
     places, x = guarded(np.array(positions)), padded_rows(scores)
     scratch = guarded(np.zeros(8 * scores.shape[1], np.uint8))
-    step = write(record.STEP, positions=places, scratch=scratch)
-    fields |= {"most": most, "sets": sets, "width": scores.shape[1] // sets}
+    step = write(record.STEP, scratch=scratch)
+    fields |= {"positions": places, "most": most, "sets": sets, "width": scores.shape[1] // sets}
     kernels.operate(name, record.CHOOSE, len(scores), 1, step, x=x, out=out, **fields)
     assert np.isnan(between_rows(out)).all()
     words = np.nan_to_num(out).astype(np.int64)

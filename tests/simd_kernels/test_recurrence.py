@@ -70,6 +70,15 @@ def condense(units, size, depth):
     return Case("condense", "condense", record.CONDENSE, 1, width, 3, ins, [places], {"count": depth + 1}, fields)
 
 
+def overlap(units, size, depth):
+    """As `condense`, of twice the columns."""
+    width = units * size
+    places = 3 * numbers(depth + 1, 2 * width, seed=1)
+    fields = {"places": guarded(blocks(places.T.reshape(2, width, -1))), "span": depth + 1}
+    ins = {"x": numbers(TOKENS, 2 * width), "gate": 9 * numbers(TOKENS, 2 * width, seed=2)}
+    return Case("overlap", "overlap", record.CONDENSE, 1, width, 9, ins, [places], {"count": depth + 1}, fields)
+
+
 def ssm_narrow(units, size, depth):
     """Units are groups of heads of one column."""
     heads = units * size
@@ -111,7 +120,7 @@ def delta(units, size, depth):
     return Case("delta", "delta", record.DELTA, units, size, depth, ins, [], {"heads": units}, {})
 
 
-CASES = {f.__name__: f for f in (shift, conv, condense, ssm_narrow, ssm_wide, ssm_wide_each, wkv, delta)}
+CASES = {f.__name__: f for f in (shift, conv, condense, overlap, ssm_narrow, ssm_wide, ssm_wide_each, wkv, delta)}
 
 
 @pytest.fixture(params=CASES)

@@ -3,6 +3,7 @@
 import pytest
 
 from edgeinfer.errors import FormatError
+from edgeinfer.rope import Rope
 from edgeinfer.verbs.attention import Scores, alibi_slopes, t5_buckets
 
 
@@ -55,6 +56,23 @@ def test_layers_without_biases_have_those_before(builder, tensors):
     for layer in b.layers():
         b.attend(q, q, q, layer, scores=Scores(biases="rel"))
         assert b.ops[-1].weights == ("blk.0.rel.weight",) and len(b.ops[-1].attrs["buckets"]) == 257
+
+
+def test_rope_turns_nothing_before_a_head(builder):
+    b = builder()
+    with pytest.raises(FormatError, match="do not fit together: rope of 64 from -8 on"):
+        b.rope(b.embed(), Rope((1.0,), 1.0, "halves"), 16, -8)
+
+
+def test_pools_have_fewer_scores_and_are_told_apart(builder):
+    b = builder(n_ctx=1000)
+    x = b.embed()
+    scores = b.rate(x, b.split(x, 0, 32), b.split(x, 0, 2), 0, stride=4)
+    seen = b.choose(scores, 3, stride=4)
+    assert scores.width == 256 and seen.width == 16
+    assert b.attend(x, x, x, 9, seen=seen, stride=4, logs=True).width == 4 * (16 + 1)
+    with pytest.raises(FormatError, match="do not fit together: attend to positions of 16 numbers"):
+        b.attend(x, x, x, 9, seen=seen)
 
 
 def test_heads_of_k_and_v_come_from_their_widths(builder):

@@ -105,6 +105,14 @@ def test_layers_with_windows_may_turn_fewer_dimensions(builder):
         b.local_rope(head_dim=4)
 
 
+def test_attention_to_several_kinds_of_keys_is_summed_by_the_sums_of_weights(builder):
+    b = builder()
+    x = b.embed()
+    near, far = (b.attend(x, x, x, layer, logs=True) for layer in (0, 9))
+    assert near.width == 4 * 17 and b.together(near, far).width == 64
+    assert [op.kind for op in b.ops].count("softmax") == 1
+
+
 def test_windows_by_pattern_or_period(builder):
     assert builder(keys(attention__sliding_window_pattern=[True, False])).sliding(1) == (True, False)
     assert builder(keys(attention__sliding_window_pattern=2), layers=4).sliding() == (True, False, True, False)

@@ -1,9 +1,11 @@
 """Verbs of a mixture of experts."""
 
+import numpy as np
 import pytest
 
 from edgeinfer.errors import FormatError, UnsupportedError
 from edgeinfer.verbs.experts import Router
+from tests import tiny
 
 
 def test_a_choice_is_numbers_and_weights(builder, tensors):
@@ -11,6 +13,29 @@ def test_a_choice_is_numbers_and_weights(builder, tensors):
     scores = b.split(b.embed(), 0, 8)
     assert b.route(scores, Router(used=3, bias="probs.bias")).width == 6
     assert b.ops[-1].weights == ("probs.bias",) and "bias" not in b.ops[-1].attrs
+
+
+def test_a_table_assigns_experts_that_there_are(builder):
+    numbers = np.arange(3 * tiny.VOCAB, dtype=np.int32).reshape(-1, 3) % 8
+
+    def table(keys, held):
+        held["ids.weight"] = (numbers, "I32")
+
+    b = builder(table)
+    assert b.assign(b.split(b.embed(), 0, 8), "ids", Router(3)).width == 6 and b.ops[-1].weights == ("ids.weight",)
+    with pytest.raises(FormatError, match="ids.weight is 300 x 3, must be 300 x 2"):
+        b.assign(b.split(b.embed(), 0, 8), "ids", Router(2))
+    for wrong in (8, -1):
+        numbers[7, 1] = wrong
+        b = builder(table)
+        with pytest.raises(FormatError, match=f"do not fit together: tensor ids.weight with {wrong} of 8"):
+            b.assign(b.split(b.embed(), 0, 8), "ids", Router(3))
+
+
+def test_a_table_of_experts_holds_whole_numbers(builder, tensors):
+    b = builder(tensors(ids__weight=(300, 3)))
+    with pytest.raises(FormatError, match="tensor ids.weight is F32, must be I32"):
+        b.assign(b.split(b.embed(), 0, 8), "ids", Router(3))
 
 
 @pytest.mark.parametrize("router", [Router(0), Router(9), Router(2, groups=3), Router(2, groups=2, groups_used=3)])

@@ -15,6 +15,14 @@ def test_condense_has_numbers_for_each_place_of_a_pool(builder, tensors):
         b.condense(x, b.split(x, 0, 32), "ape", 4)
 
 
+def test_half_of_what_overlaps_is_for_the_pool_after(builder, tensors):
+    b = builder(tensors(ape__weight=(4, 64)))
+    x = b.embed()
+    assert b.overlap(x, x, "ape", 4).width == 32 and b.ops[-1].weights == ("ape.weight",)
+    with pytest.raises(FormatError, match="overlap 64, 32"):
+        b.overlap(x, b.split(x, 0, 32), "ape", 4)
+
+
 def test_conv_has_a_kernel_for_each_column(builder, tensors):
     b = builder(tensors(conv__weight=(64, 4), conv__bias=(64,)))
     assert b.conv(b.embed(), "conv", 4).width == 64
