@@ -14,9 +14,7 @@ LENGTH_EPS = 1e-6  # of Q and K in the delta rule, and of the indexer's norm
 
 
 def forward(b: Builder) -> Value:
-    c, count = b.config, hy_v4.stream_count(b)
-    limits = step35.limit(b, "swiglu_clamp_exp")
-    shared = step35.limit(b, "swiglu_clamp_shexp") if b.keys.has("swiglu_clamp_shexp") else limits
+    c, count, limits = b.config, hy_v4.stream_count(b), step35.limits(b)
     x, seen = b.repeat(b.embed(), count), None
     for layer in b.layers(b.main_layers):
         h, weights, mixed = reading(b, x, "hc_attn", count)
@@ -24,7 +22,7 @@ def forward(b: Builder) -> Value:
         y = b.linear(y, "attn_output", c.dim)
         x = b.add(mixed, b.mul(b.repeat(y, count), weights))
         h, weights, mixed = reading(b, x, "hc_ffn", count)
-        y = feed_forward(b, b.norm(h, "ffn_norm"), limits[layer], shared[layer])
+        y = feed_forward(b, b.norm(h, "ffn_norm"), *limits[layer])
         x = b.add(mixed, b.mul(b.repeat(y, count), weights))
     x = b.outputs(x)
     return b.unembed(b.norm(b.mix(x, b.fill(x, [1 / count] * count), count), "output_norm"))

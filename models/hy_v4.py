@@ -23,6 +23,11 @@ def forward(b: Builder) -> Value:
         h, weights = reading(b, x, "hc_ffn", count)
         y = feed_forward(b, b.norm(h, "ffn_norm"), limits[layer])
         x = b.add(x, b.mul(b.repeat(y, count), weights))
+    return logits(b, x, count)
+
+
+def logits(b: Builder, x: Value, count: int) -> Value:
+    """Of a weighed sum of the streams."""
     x = b.outputs(x)
     h = b.mix(x, above_zero(b, gates(b, b.linear(b.norm(x), "output_hc_fn", count), "output_hc", 1)), count)
     return b.unembed(b.norm(h, "output_norm"))

@@ -29,11 +29,15 @@ def forward(b: Builder) -> Value:
 
 def experts(b: Builder, h: Value, limit: float, router: Router) -> Value:
     """Of silu(gate) * up, the gate no larger than the limit and up no further than it from zero."""
-    count, width = b.keys.integer("expert_count"), b.expert_width()
-    choice = b.route(b.linear(h, "ffn_gate_inp", count), router)
+    scores = b.linear(h, "ffn_gate_inp", b.keys.integer("expert_count"))
+    return chosen_experts(b, h, b.route(scores, router), limit)
+
+
+def chosen_experts(b: Builder, h: Value, choice: Value, limit: float) -> Value:
+    count, width, used = b.keys.integer("expert_count"), b.expert_width(), choice.width // 2
     gate, up = (b.expert_linear(h, choice, f"ffn_{name}_exps", count, width) for name in ("gate", "up"))
     y = b.expert_linear(limited(b, gate, up, limit), choice, "ffn_down_exps", count, b.config.dim, each=True)
-    return b.mix(y, b.split(choice, router.used, router.used), router.used)
+    return b.mix(y, b.split(choice, used, used), used)
 
 
 def limited(b: Builder, gate: Value, up: Value, limit: float) -> Value:

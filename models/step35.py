@@ -46,6 +46,12 @@ def limit(b: Builder, key: str) -> tuple[float, ...]:
     return b.keys.numbers(key, b.config.layers) if b.keys.has(key) else (0.0,) * b.config.layers
 
 
+def limits(b: Builder) -> list[tuple[float, float]]:
+    """Of the experts' activations in each layer and of the shared one's, which are the same if nothing is said."""
+    both = ("swiglu_clamp_exp", "swiglu_clamp_shexp" if b.keys.has("swiglu_clamp_shexp") else "swiglu_clamp_exp")
+    return list(zip(*(limit(b, key) for key in both), strict=True))
+
+
 def feed_forward(b: Builder, h: Value, limit: float, shared_limit: float) -> Value:
     if not b.has("ffn_gate_inp"):
         return dense(b, h, b.config.ff_dim, "", shared_limit)

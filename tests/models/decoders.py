@@ -19,7 +19,6 @@ PAGE = pathlib.Path(__file__).with_name("decoders.json")
 DIM, HEADS, KV_HEADS, HEAD_DIM, FF = 32, 4, 2, 16, 48
 EXPERTS, USED, EXPERT_FF = 8, 3, 16
 LAYERS, WINDOW = 4, 8
-PROMPT = [int(i) for i in np.random.RandomState(0).randint(3, tiny.VOCAB, 24)]
 KEPT = 48  # logits of a position
 
 
@@ -33,15 +32,32 @@ class Case:
     tolerance: float = 1e-4  # of a logit: how far apart sums in another order are here; more where there is GELU
     flash: bool = False  # llama.cpp picks blocks of positions only so, and rounds K and V to float16 then
     first: int = 0  # of the logits that are kept
+    length: int = 24  # of the prompt
+
+    @property
+    def context(self) -> int:
+        return int((COMMON | self.keys)["context_length"])
+
+    @property
+    def prompt(self) -> list[int]:
+        return [int(i) for i in np.random.RandomState(0).randint(3, tiny.VOCAB, self.length)]
 
     def write(self, path: pathlib.Path) -> pathlib.Path:
         """The model as a GGUF file of float32."""
         keys = {f"{self.arch}.{name}": value for name, value in (COMMON | self.keys).items()}
         tensors = {name: (values(name, shape), "F32") for name, shape in self.shapes.items()}
         tensors |= {name: (-np.abs(x), kind) for name, (x, kind) in tensors.items() if name.endswith("ssm_a")}
+        tensors |= {
+            name: (np.abs(99 * x).astype(np.int32) % EXPERTS, "I32")
+            for name, (x, _) in tensors.items()
+            if name.endswith("tid2eid.weight")
+        }
         rows = self.shapes["token_embd.weight"][0]
         tiny.save(path, {"general.architecture": self.arch} | keys | vocabulary(rows), tensors)
         return path
+
+
+PROMPT = Case("", {}, {}).prompt
 
 
 def vocabulary(size: int) -> dict[str, Any]:
@@ -245,6 +261,45 @@ UNTURNED = {
     "swiglu_clamp_exp": [0.6, 0.7, 0.8, 7.0],
 }  # fmt: skip
 
+POOLED = {
+    **WEIGHED, **WINDOWED, "context_length": 320, "attention.q_lora_rank": 24, "attention.head_count_kv": 1,
+    "rope.dimension_count": TURNING, "attention.compress_rope_freq_base": 300.0, "expert_gating_func": 4,
+    "attention.compress_ratios": [0, 4, 128, 4, 0], "nextn_predict_layers": 1,  # which is left out
+    "attention.output_group_count": 2, "attention.output_lora_rank": 12,
+    "attention.indexer.head_count": 64, "attention.indexer.key_length": 128, "attention.indexer.top_k": 512,
+    "hyper_connection.count": 4, "hyper_connection.epsilon": 0.01, "hyper_connection.sinkhorn_iterations": 5,
+    "hash_layer_count": 2, "swiglu_clamp_exp": [0.6, 0.7, 0.8, 7.0],
+}  # fmt: skip
+
+
+def compressor(name: str, width: int, size: int) -> Shapes:
+    """What makes keys of pools of so many positions."""
+    rows = 2 * width if size == 4 else width
+    linears = {f"{name}_compressor_{part}.weight": (rows, DIM) for part in ("kv", "gate")}
+    return linears | {f"{name}_compressor_ape.weight": (size, rows), f"{name}_compressor_norm.weight": (width,)}
+
+
+MQA: Shapes = (
+    matrix("attn_q_a", 24) | vector("attn_q_a_norm", 24) | matrix("attn_q_b", HEADS * HEAD_DIM, 24)
+    | matrix("attn_kv", HEAD_DIM) | vector("attn_kv_a_norm", HEAD_DIM) | vector("attn_sinks", HEADS)
+    | matrix("attn_output_a", 2 * 12, HEADS * HEAD_DIM // 2) | matrix("attn_output_b", DIM, 2 * 12)
+)  # fmt: skip
+PICKS_POOLS: Shapes = compressor("indexer", 128, 4) | {
+    "indexer.proj.weight": (64, DIM), "indexer.attn_q_b.weight": (64 * 128, 24),
+}  # fmt: skip
+HASHED: Shapes = SPARSE | SHARED | {"ffn_gate_tid2eid.weight": (tiny.VOCAB, USED)}
+POOLED_LAYERS = [{}, compressor("attn", HEAD_DIM, 4) | PICKS_POOLS, compressor("attn", HEAD_DIM, 128)]
+POOLED_LAYERS.append(POOLED_LAYERS[1])
+FOUR_STREAMS: Shapes = {
+    "output_hc_fn.weight": (4, 4 * DIM), "output_hc_base.weight": (4,), "output_hc_scale.weight": (1,),
+}  # fmt: skip
+POOLED_SHAPES = (
+    ENDS
+    | FOUR_STREAMS
+    | layers(LAYERS, NORMS, MIXED_STREAMS, MQA)
+    | each(lambda layer: POOLED_LAYERS[layer] | (HASHED if layer < 2 else ROUTED | SHARED))
+)
+
 LING_3 = {
     **SPARSE_MLA, "ssm.conv_kernel": 4, "kda.head_dim": SIZE, "kda.gate_lower_bound": -5.0,
     "attention.head_count_kv": [0, 0, 1, 0],
@@ -359,6 +414,8 @@ CASES = {
     ),
     "deepseek32": Case("deepseek32", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),
     "deepseek32-picks": Case("deepseek32", SPARSE_MLA | PICKS, ENDS | mixed(NORMS, INDEXED)),
+    "deepseek4": Case("deepseek4", POOLED, POOLED_SHAPES, length=260),
+    "deepseek4-picks": Case("deepseek4", POOLED | YARN | PICKS, POOLED_SHAPES, length=150),
     "dots3note": Case("dots3note", NOTED, NOTE_SHAPES),
     "dots3note-picks": Case("dots3note", NOTED | PICKS, NOTE_SHAPES),
     "glm-dsa": Case("glm-dsa", SPARSE_MLA, ENDS | mixed(NORMS, INDEXED)),

@@ -17,9 +17,9 @@ from tests.models.decoders import ANSWERS, CASES, COMMON, ENCODERS, KEPT, PROMPT
 def logits(path: pathlib.Path, case: Case) -> np.ndarray:
     """float32 [KEPT], at the end of the prompt; keys and values float32, as little rounded as can be."""
     options = {"type_k": 0, "type_v": 0, "flash_attn": case.flash, "n_threads": 1}
-    model = llama_cpp.Llama(str(path), n_ctx=COMMON["context_length"], logits_all=True, verbose=False, **options)
-    model.eval(PROMPT)
-    return np.array(model.scores[len(PROMPT) - 1][case.first : case.first + KEPT], np.float32)
+    model = llama_cpp.Llama(str(path), n_ctx=case.context, logits_all=True, verbose=False, **options)
+    model.eval(case.prompt)
+    return np.array(model.scores[case.length - 1][case.first : case.first + KEPT], np.float32)
 
 
 def mean(path: pathlib.Path) -> np.ndarray:

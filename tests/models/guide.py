@@ -39,13 +39,10 @@ llama.cpp, which read small random models (`tests/models/decoders.py`).
 An architecture is added by one file; but for its tests and this table nothing else changed when those five were
 (`git log --stat -- models/mellum.py`). Nothing in the runtime knows an architecture by name, which a test holds too.
 
-Of the names that llama.cpp has, two language models are missing. `deepseek4` attends, beside a window of positions,
-to what pools of 4 and of 128 positions were compressed to, the former overlapping and picked by an indexer, so a
-layer needs keys and values of two kinds; its first layers choose experts by token id, and its router goes by the root
-of a softplus. `qwen4exp` has, over Qwen3.5's layers, residual streams mixed at a low rank, attention to blocks by
-compressed keys, and embeddings of n-grams by hash. `gptj` is a name without a graph there. The rest is not text that
-goes on token by token: `clip`, what drafts for other models, diffusion (`dream`, `llada`, `llada-moe`, `rnd1`), and
-speech.
+Of the names that llama.cpp has, one language model is missing: `qwen4exp`, which has, over Qwen3.5's layers, residual
+streams mixed at a low rank, attention to blocks by compressed keys, and embeddings of n-grams by hash. `gptj` is a name
+without a graph there. The rest is not text that goes on token by token: `clip`, what drafts for other models, diffusion
+(`dream`, `llada`, `llada-moe`, `rnd1`), and speech.
 
 llama.cpp looks the tanh form of GELU up in a table of float16; here it is exact, as the models' authors have it. That
 table is all that lies between the two in the 20 conformance models that have this GELU: the largest difference of a
@@ -91,7 +88,8 @@ NEEDS: dict[str, Test] = {
     "picked positions": lambda op: op.kind == "choose",
     "shared KV": lambda op: op.kind == "attend" and len(op.ins) == 1 and not op.attrs["text"],
     "a text read before": lambda op: op.kind == "store",
-    "latent attention": lambda op: op.kind == "head_linear",
+    "latent attention": lambda op: op.kind == "head_linear" and op.weights[0].endswith("attn_v_b.weight"),
+    "pools of positions": lambda op: op.kind in ("condense", "overlap"),
     "experts": lambda op: op.kind == "expert_linear",
     "short convolutions": lambda op: op.kind == "conv",
     "state spaces": lambda op: op.kind == "ssm",

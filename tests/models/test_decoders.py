@@ -10,6 +10,7 @@ import pytest
 
 import edgeinfer
 from edgeinfer import plan
+from edgeinfer.backend import Chunk
 from edgeinfer.cpu import CpuBackend
 from edgeinfer.errors import UnsupportedError
 from edgeinfer.formats import gguf
@@ -31,14 +32,15 @@ def test_every_case_has_its_golden_numbers():
 
 @pytest.mark.parametrize("name", CASES)
 def test_logits_are_llama_cpps(tmp_path, name):
-    kept = slice(CASES[name].first, CASES[name].first + KEPT)
-    with gguf.open(CASES[name].write(tmp_path / "m.gguf")) as file:
-        traced = plan.trace(file, COUNT)
-        reference = ReferenceBackend(traced, COUNT, COUNT, 1)
-        wanted = oracle.run(reference, reference.open(), PROMPT, [COUNT])
-        assert np.abs(wanted[-1, kept] - GOLDEN[name]).max() < CASES[name].tolerance
-        with contextlib.closing(CpuBackend(traced, COUNT, 2, "f32", COUNT, 1)) as backend:
-            oracle.check_pieces(backend, backend.open(), PROMPT, wanted, LIMIT)
+    case = CASES[name]
+    kept, count = slice(case.first, case.first + KEPT), case.length
+    with gguf.open(case.write(tmp_path / "m.gguf")) as file:
+        traced = plan.trace(file, count)
+        reference = ReferenceBackend(traced, count, count, 1)
+        wanted = oracle.run(reference, reference.open(), case.prompt, [count])
+        assert np.abs(wanted[-1, kept] - GOLDEN[name]).max() < case.tolerance
+        with contextlib.closing(CpuBackend(traced, count, 2, "f32", count, 1)) as backend:
+            oracle.check_pieces(backend, backend.open(), case.prompt, wanted, LIMIT)
 
 
 def test_chameleon_draws_no_pictures(tmp_path):
@@ -48,6 +50,23 @@ def test_chameleon_draws_no_pictures(tmp_path):
     assert (logits[:, 4:PICTURES_END] < -1e30).all() and (
         np.abs(np.delete(logits, range(4, PICTURES_END), 1)) < 10
     ).all()
+
+
+def test_pools_go_on_from_where_a_step_left_a_copy_and_side_by_side(tmp_path):
+    """A cut that takes the last position of a pool of 4 and one of 128 off; then another sequence in the same step."""
+    case, ends = CASES["deepseek4-picks"], []
+    with gguf.open(case.write(tmp_path / "m.gguf")) as file:
+        traced = plan.trace(file, case.length)
+        reference = ReferenceBackend(traced, case.length, case.length, 1)
+        wanted = oracle.run(reference, reference.open(), case.prompt, [case.length])
+        with contextlib.closing(CpuBackend(traced, case.length, 2, "f32", case.length, 2)) as backend:
+            one, other = backend.open(), backend.open()
+            oracle.run(backend, one, case.prompt[:128], [128])
+            assert backend.cut(one, 127) == 127
+            logits = np.empty((4, backend.n_vocab), np.float32)
+            backend.step([Chunk(one, case.prompt[127:130], 2), Chunk(other, case.prompt[:7], 2)], logits)
+            ends = [*logits, *oracle.run(backend, other, case.prompt[7:], [case.length - 7])[-1:]]
+    assert np.abs(ends - wanted[[128, 129, 5, 6, -1]]).max() <= LIMIT
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
