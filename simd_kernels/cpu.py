@@ -29,7 +29,8 @@ class Tier:
     tile_rows: int  # weight rows a panel holds, a multiple of `lanes`
     tile_tokens: int  # tokens a register tile holds
     panels: int = 1  # that a tile of activations passes one after the other, from the first cache
-    sums_held: bool = True  # in registers while the tile goes over columns
+    held_tokens: int = 4  # of a tile, whose sums registers hold while they go over columns
+    registers: int = 32  # for vectors
     tune: str = "generic"  # LLVM's name of the CPU whose schedule is followed: by some, tiles run out of registers
 
     @property
@@ -65,8 +66,9 @@ TIERS = (
         lanes=8,
         tile_rows=16,
         tile_tokens=6,
+        held_tokens=3,
         panels=2,
-        sums_held=False,
+        registers=16,
         tune="sapphirerapids",
     ),
     Tier(
@@ -79,7 +81,8 @@ TIERS = (
         tile_rows=16,
         tile_tokens=4,
         panels=2,
-        sums_held=False,
+        held_tokens=0,
+        registers=16,
         tune="sapphirerapids",
     ),
     Tier("i8mm", "aarch64", CYCLONE, ("i8mm", *DOTPROD), (), lanes=4, tile_rows=12, tile_tokens=4, tune=CYCLONE),
@@ -89,7 +92,7 @@ TIERS = (
     Tier(
         "neon", "aarch64", CYCLONE, (), (), lanes=4, tile_rows=8, tile_tokens=4, tune=CYCLONE
     ),  # every aarch64, as Raspberry Pi 4
-    Tier("portable", "", "generic", (), (), lanes=4, tile_rows=8, tile_tokens=2),
+    Tier("portable", "", "generic", (), (), lanes=4, tile_rows=8, tile_tokens=2, held_tokens=2),
 )
 NAMES = tuple(tier.name for tier in TIERS)
 

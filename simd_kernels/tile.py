@@ -72,15 +72,14 @@ def as_high_codes(e: Emitter, panel: Value, groups: Value) -> None:
 
 
 class Sums:
-    """tile_tokens x (tile_rows / lanes) vectors of sums: in registers where a tier has enough of them, else in memory
-    of the call's own.  Loaded from and stored to places f32[tokens][tile_rows], tokens `stride` bytes apart."""
+    """tokens x (tile_rows / lanes) vectors of sums: in registers, or in memory of the call's own.  Loaded from and
+    stored to places f32[tokens][tile_rows], tokens `stride` bytes apart."""
 
-    def __init__(self, e: Emitter) -> None:
-        self.e, self.kind = e, vec(F32, e.tier.lanes)
-        self.vectors, self.tokens = e.tier.tile_rows // e.tier.lanes, e.tier.tile_tokens
-        self.places = [(t, v) for t in range(self.tokens) for v in range(self.vectors)]
-        self.vars = {place: e.var(self.kind) for place in self.places} if e.tier.sums_held else {}
-        self.memory = e.memory(0 if self.vars else 4 * e.tier.lanes * len(self.places))
+    def __init__(self, e: Emitter, tokens: int, held: bool) -> None:
+        self.e, self.kind, self.vectors = e, vec(F32, e.tier.lanes), e.tier.tile_rows // e.tier.lanes
+        self.places = [(t, v) for t in range(tokens) for v in range(self.vectors)]
+        self.vars = {place: e.var(self.kind) for place in self.places} if held else {}
+        self.memory = e.memory(0 if held else 4 * e.tier.lanes * len(self.places))
 
     def _at(self, home: Value, stride: Value | int, token: int, vector: int) -> Value:
         return home + stride * token + 4 * self.e.tier.lanes * vector
@@ -162,6 +161,16 @@ class Tile:
         """Whether codes are multiplied as 16 bits."""
         return e.in_16_bits(self.largest) == 0
 
+    def held(self, e: Emitter) -> bool:
+        """Whether registers hold the sums: those of a whole tile, or where groups of 16 have scales or minimums of
+        their own, those of a part, which takes a few more instructions and spares many stores."""
+        apart = self.span(e) == 16 or (self.minimums and self.group == 16)
+        return e.tier.held_tokens == e.tier.tile_tokens or (e.tier.held_tokens > 0 and apart)
+
+    def tokens(self, e: Emitter) -> int:
+        """How many of a tile go over the columns at a time."""
+        return e.tier.held_tokens if self.held(e) else e.tier.tile_tokens
+
     def body(
         self,
         e: Emitter,
@@ -187,53 +196,50 @@ class Tile:
         counts up, so that broadcasts need no address arithmetic. Products of a group start where integers are the
         bits of floats, which then take two operations to be scaled and added. Small tiles wait for loads, not for
         multiplications; and order is kept from word to word, or LLVM runs out of registers."""
-        rows, tokens, size = e.tier.tile_rows, e.tier.tile_tokens, panel_size(e.tier)
-        in_pairs, acc, later = self.in_pairs(e), Sums(e), Ahead(e, *wanted)
-        pairs, step = panel + size * e.tier.panels, self.span(e) if e.tier.sums_held else 32
+        rows, tokens, some, size = e.tier.tile_rows, e.tier.tile_tokens, self.tokens(e), panel_size(e.tier)
+        in_pairs, acc, later = self.in_pairs(e), Sums(e, some, self.held(e)), Ahead(e, *wanted)
+        pairs, step = panel + size * e.tier.panels, self.span(e) if e.tier.registers > 16 else 32
         if in_pairs:
             with e.loop(0, panels) as p:
                 weights_in_pairs(e, panel + p * size, cols, pairs + p * (rows * 2 * DEPTH))
         with e.loop(0, tiles) as tile, e.loop(0, panels) as p:
-            ahead, first, across = tile * stride, tile * tokens, p * (4 * rows)
-            at = (panel + p * size, x + ahead)
+            ahead, across, codes, four = tile * stride, p * (4 * rows), panel + p * size, x + tile * stride
             if in_pairs:
-                at = (pairs + p * (rows * 2 * DEPTH), pairs + e.tier.panel_rows * 2 * DEPTH)
+                codes, four = pairs + p * (rows * 2 * DEPTH), pairs + e.tier.panel_rows * 2 * DEPTH
                 with e.when(p.equals(0)):
-                    activations_in_pairs(e, x + ahead, cols, at[1])
+                    activations_in_pairs(e, x + ahead, cols, four)
             parts = panel_parts(e, panel + p * size)
-            acc.load(start + first * start_stride + across, start_stride)
-            if self.minimums and e.tier.sums_held:
-                self._minimums(e, parts.minimums, sums + ahead, cols, acc)
-            with e.loop(0, cols, EVERY) as some:
-                later.ask()
-                with e.loop(some, e.least(some + EVERY, cols), step) as k:
-                    prefetch(e, x + ahead + stride + k * tokens, step * tokens)
-                    prefetch(e, d + ahead + stride + (k >> 5) * (4 * tokens), 1)
-                    self._columns(e, parts, at, k, d + ahead, sums + ahead, acc)
-            acc.store(out + first * out_stride + across, out_stride)
+            with e.loop(0, tokens, some) as first:
+                token, here, behind = tile * tokens + first, ahead + first * 4, ahead + stride
+                at = (codes, four + first * (8 if in_pairs else 4))
+                acc.load(start + token * start_stride + across, start_stride)
+                if self.minimums and self.held(e):
+                    self._minimums(e, parts.minimums, sums + here, cols, acc)
+                with e.loop(0, cols, EVERY) as part:
+                    later.ask()
+                    with e.loop(part, e.least(part + EVERY, cols), step) as k:
+                        prefetch(e, x + behind + first * cols + k * some, step * some)
+                        prefetch(e, d + behind + (k >> 5) * (4 * tokens), 1)
+                        for column in range(0, step, self.span(e)):
+                            self._columns(e, parts, at, k + column, d + here, sums + here, acc)
+                acc.store(out + token * out_stride + across, out_stride)
 
     def _minimums(self, e: Emitter, minimums: Value, sums: Value, cols: Value, acc: Sums) -> None:
         """Add all of them: not with the products, or LLVM copies all sums from register to register in each group."""
         rows, tokens = e.tier.tile_rows, e.tier.tile_tokens
         with e.loop(0, cols >> (self.group.bit_length() - 1)) as number:
             lows = [e.load(minimums + number * (4 * rows) + 4 * e.tier.lanes * v, acc.kind) for v in range(acc.vectors)]
-            for t, factor in enumerate(e.spread(sums + number * (4 * tokens), tokens, F32, e.tier.lanes)):
+            for t, factor in enumerate(e.spread(sums + number * (4 * tokens), self.tokens(e), F32, e.tier.lanes)):
                 for v, low in enumerate(lows):
                     acc.add(t, v, (low, factor))
 
     def _columns(
         self, e: Emitter, parts: SimpleNamespace, at: tuple[Value, Value], k: Value, d: Value, sums: Value, acc: Sums
     ) -> None:
-        """`span` columns from `k` on, or 32; `at`: the codes that are multiplied, of weights and of activations."""
-        number, d = k >> (self.group.bit_length() - 1), d + (k >> 5) * (4 * e.tier.tile_tokens)
+        """`span` columns from `k` on; `at`: the codes that are multiplied, of weights and of activations."""
+        number = k >> (self.group.bit_length() - 1)
         numbers = self._numbers(e, parts, at, k, number)
-        if self.span(e) == 16 and not e.tier.sums_held:  # 32, so that sums are loaded and stored once
-            first = Sums(e)
-            for t, v in acc.places:
-                first.set(numbers[v][t], t, v)
-            after = self._numbers(e, parts, at, k + 16, number + 1)
-            numbers = [[x + first.get(t, v) for t, x in enumerate(row)] for v, row in enumerate(after)]
-        self._add(e, parts, numbers, number, d, sums, acc)
+        self._add(e, parts, numbers, number, d + (k >> 5) * (4 * e.tier.tile_tokens), sums, acc)
 
     def _add(
         self,
@@ -246,10 +252,10 @@ class Tile:
         acc: Sums,
     ) -> None:
         """Numbers times the scales of activations at `d`; minimums of 32 columns, if they are not done yet."""
-        rows, tokens, n = e.tier.tile_rows, e.tier.tile_tokens, e.tier.lanes
-        groups = [number + i for i in range(32 // self.group if self.minimums and not e.tier.sums_held else 0)]
-        totals = [e.spread(sums + group * (4 * tokens), tokens, F32, n) for group in groups]
-        for t, factor in enumerate(e.spread(d, tokens, F32, n)):
+        rows, tokens, n, count = e.tier.tile_rows, e.tier.tile_tokens, e.tier.lanes, self.tokens(e)
+        groups = [number + i for i in range(32 // self.group if self.minimums and not self.held(e) else 0)]
+        totals = [e.spread(sums + group * (4 * tokens), count, F32, n) for group in groups]
+        for t, factor in enumerate(e.spread(d, count, F32, n)):
             sums_of_x = [next(total) for total in totals]
             for v in range(acc.vectors):
                 lows = [e.load(parts.minimums + group * (4 * rows) + 4 * n * v, acc.kind) for group in groups]
@@ -283,13 +289,14 @@ class Tile:
             return self._products_in_16_bits(e, starts, steps, codes, x)
         n, rows, in_pairs = e.tier.lanes, e.tier.tile_rows, self.in_pairs(e)
         kind, step = vec(I16, 2 * n) if in_pairs else vec(I8, 4 * n), max(together, 1)
-        exact = [self._vectors(e, starts, vec(I32, n))] * e.tier.tile_tokens
+        exact = [self._vectors(e, starts, vec(I32, n))] * self.tokens(e)
         for first in range(0, self.span(e) // (2 if in_pairs else 4), step):
             words = range(first, first + step)
             w = [self._vectors(e, codes + 4 * rows * word, kind) for word in words]
             if first % 4 == 0:
                 times = self._steps(e, steps, first)
-            for t, some in enumerate(zip(*(activations_of(e, x, word, in_pairs) for word in words), strict=True)):
+            x_words = (activations_of(e, x, word, len(exact), in_pairs) for word in words)
+            for t, some in enumerate(zip(*x_words, strict=True)):
                 x_t = [e.bits(four, kind) for four in some]
                 exact[t] = [e.multiply(exact[t][v], x_t, [word[v] for word in w], times[v]) for v in range(len(w[0]))]
             e.order()
@@ -299,13 +306,13 @@ class Tile:
         self, e: Emitter, starts: Value, steps: Value, codes: Value, x: Value
     ) -> list[list[Value]]:
         """The same where the sums of many products fit 16 bits, and stay in registers so."""
-        n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
+        n, rows, tokens = e.tier.lanes, e.tier.tile_rows, self.tokens(e)
         kind, exact = vec(I8, 4 * n), [self._vectors(e, starts, vec(I32, n))] * tokens
         for first in range(0, self.span(e) // 4, MANY_TOGETHER):
             pairs = [[e.const(vec(I16, 2 * n))] * (rows // n)] * tokens
             for word in range(first, first + MANY_TOGETHER):
                 w = self._vectors(e, codes + 4 * rows * word, kind)
-                for t, four in enumerate(activations_of(e, x, word, False)):
+                for t, four in enumerate(activations_of(e, x, word, tokens)):
                     x_t = e.bits(four, kind)
                     pairs[t] = [e.multiply_pairs(total, x_t, w_v) for total, w_v in zip(pairs[t], w, strict=True)]
                 e.order()
@@ -332,14 +339,14 @@ def prefetch(e: Emitter, address: Value, size: int) -> None:
         e.prefetch(address + line)
 
 
-def activations_of(e: Emitter, x: Value, word: int, in_pairs: bool) -> Iterator[Value]:
-    """Word `word` of each token in all lanes: 4 bytes, or where they lie as 16 bits, two words for each 4 of them, 2
-    numbers."""
+def activations_of(e: Emitter, x: Value, word: int, count: int, in_pairs: bool = False) -> Iterator[Value]:
+    """Word `word` of each of `count` tokens in all lanes: 4 bytes, or where they lie as 16 bits, two words for each 4
+    of them, 2 numbers."""
     n, tokens = e.tier.lanes, e.tier.tile_tokens
     if not in_pairs:
-        return e.spread(x + 4 * tokens * word, tokens, I32, n)
+        return e.spread(x + 4 * tokens * word, count, I32, n)
     first = x + 8 * tokens * (word // 2) + 4 * (word % 2)
-    return (e.splat(e.load(first + 8 * t, I32), n) for t in range(tokens))
+    return (e.splat(e.load(first + 8 * t, I32), n) for t in range(count))
 
 
 def weights_in_pairs(e: Emitter, codes: Value, cols: Value, out: Value) -> None:
@@ -377,7 +384,7 @@ def tile_float(
 ) -> None:
     """As Tile.body, with panels f32[cols][tile_rows] and activations f32[cols], tokens `stride` bytes apart."""
     n, rows, tokens = e.tier.lanes, e.tier.tile_rows, e.tier.tile_tokens
-    kind, acc, later = vec(F32, n), Sums(e), Ahead(e, *wanted)
+    kind, acc, later = vec(F32, n), Sums(e, tokens, True), Ahead(e, *wanted)
     with e.loop(0, tiles * tokens, tokens) as first, e.loop(0, panels) as p:
         weights, across = numbers + p * panel_size(e.tier), p * (4 * rows)
         acc.load(start + first * start_stride + across, start_stride)

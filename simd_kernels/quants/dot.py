@@ -45,7 +45,7 @@ class RowSums:
     def __init__(self, e: Emitter, rows: int, kind: ir.VectorType, apart: Value, count: Value) -> None:
         self.e, self.rows, self.kind, self.count = e, rows, kind, count
         last = count - 1
-        self.vars = [e.var(kind) for _ in range(self.rows if e.tier.sums_held else 0)]
+        self.vars = [e.var(kind) for _ in range(self.rows if e.tier.registers > 16 else 0)]
         self.places = [e.least(e.const(I64, i), last) * apart for i in range(len(self.vars))]
         if not self.vars:
             self.memory, self.kept = e.memory(64 * self.rows), e.memory(8 * self.rows)

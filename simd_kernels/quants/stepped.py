@@ -66,7 +66,7 @@ class Stepped(Quant):
 
     def streams(self, e: Emitter) -> int:
         """Twice as many where sums are in memory anyway, as what is done once for all of them is worth it."""
-        return streams(e) * (1 if e.tier.sums_held else 2)
+        return streams(e) * (1 if e.tier.registers > 16 else 2)
 
     def sum_lanes(self, e: Emitter) -> int:
         return e.tier.lanes
