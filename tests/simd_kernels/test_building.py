@@ -24,6 +24,15 @@ def shares(monkeypatch):
     return done
 
 
+@pytest.fixture
+def delivered(monkeypatch):
+    """The name of the kernel that a helper delivers, as b"code", before it dies."""
+    name = sorted(NAMES)[1]
+    line = json.dumps([name, base64.b64encode(b"code").decode()])
+    monkeypatch.setattr(building, "HELPER", f"print({line!r})")
+    return name
+
+
 def test_two_processes_share_the_kernels(shares):
     built = dict(building.build(NAMES, PORTABLE))
     assert sorted(built) == sorted(NAMES) and len(shares) == 1 and len(shares[0]) == len(NAMES) // 2
@@ -50,13 +59,10 @@ def test_a_helper_that_dies_or_is_cut_short_is_done_without(shares, monkeypatch,
     assert sorted(sum(shares, [])) == sorted(NAMES)
 
 
-def test_what_a_helper_delivered_before_it_died_is_not_built_again(shares, monkeypatch):
-    order = sorted(NAMES)[1::2]
-    line = json.dumps([order[0], base64.b64encode(b"code").decode()])
-    monkeypatch.setattr(building, "HELPER", f"print({line!r})")
+def test_what_a_helper_delivered_before_it_died_is_not_built_again(shares, delivered):
     built = dict(building.build(NAMES, PORTABLE))
-    assert sorted(built) == sorted(NAMES) and built[order[0]] == b"code"
-    assert sorted(sum(shares, [])) == sorted(set(NAMES) - {order[0]})
+    assert sorted(built) == sorted(NAMES) and built[delivered] == b"code"
+    assert sorted(sum(shares, [])) == sorted(set(NAMES) - {delivered})
 
 
 def test_a_system_without_threads_builds_all_here(shares, monkeypatch):
@@ -68,11 +74,7 @@ def test_a_system_without_threads_builds_all_here(shares, monkeypatch):
     assert sorted(sum(shares, [])) == sorted(NAMES)
 
 
-def test_an_interrupt_comes_after_what_helpers_have_delivered(shares, monkeypatch):
-    order = sorted(NAMES)[1::2]
-    line = json.dumps([order[0], base64.b64encode(b"code").decode()])
-    monkeypatch.setattr(building, "HELPER", f"print({line!r})")
-
+def test_an_interrupt_comes_after_what_helpers_have_delivered(shares, delivered, monkeypatch):
     def interrupted(names, tier):
         deadline = time.monotonic() + 60
         while not any(helper._came.qsize() for helper in gc.get_objects() if isinstance(helper, building._Helper)):
@@ -83,7 +85,7 @@ def test_an_interrupt_comes_after_what_helpers_have_delivered(shares, monkeypatc
 
     monkeypatch.setattr(building, "build_here", interrupted)
     some = building.build(NAMES, PORTABLE)
-    assert next(some) == (order[0], b"code")
+    assert next(some) == (delivered, b"code")
     with pytest.raises(KeyboardInterrupt):
         next(some)
 
