@@ -72,7 +72,8 @@ here: the first is held against transformers with the rotation of the second.
 """
 WITHOUT = """Folders of the others are not read: {}. Most have no class in transformers but code that comes with the
 weights, and so nothing a folder could be held against. Phi-3.5-MoE has one, but GGUF's has RMS norms for its layer
-norms, and gives the chosen experts other weights than its authors' router does.
+norms, and gives the chosen experts other weights than its authors' router does. DeepSeek V4 has one, but its weights
+are published in FP8 and FP4, which are not read from folders.
 """
 Test = Callable[[Op], Any]
 NEEDS: dict[str, Test] = {
