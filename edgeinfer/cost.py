@@ -7,7 +7,7 @@ from edgeinfer.lowering.outputs import early
 from edgeinfer.op import Op
 from edgeinfer.plan import Plan
 
-ROWS = ("embed", "positions", "segments")  # one row of the table for a token
+ROWS = ("embed", "positions", "segments", "assign")  # one row of the table for a token
 
 
 def weight_bytes(plan: Plan) -> int:

@@ -1,9 +1,12 @@
 """What a token costs, against sums by hand over the tensors of a file."""
 
+import dataclasses
+
 from edgeinfer import cost, memory
 from edgeinfer.formats import gguf
 from edgeinfer.plan import trace
 from tests import tiny
+from tests.models.decoders import CASES
 
 
 def test_bytes_and_products_of_a_plain_model(tmp_path):
@@ -22,3 +25,11 @@ def test_bytes_and_products_of_a_plain_model(tmp_path):
         once = sum(t.shape[0] * t.shape[1] for t in (*last, output))
         assert cost.products(plan, 4) == layers + output.shape[0] * output.shape[1] - once * 3 / 4
         assert cost.kv_bytes(plan, "f16", 33.5) == memory.kv_bytes(plan, "f16", 33, 1)
+
+
+def test_of_a_table_of_experts_a_token_reads_a_row(tmp_path):
+    with gguf.open(CASES["deepseek4"].write(tmp_path / "m.gguf")) as file:
+        plan = trace(file)
+        table = dataclasses.replace(plan, ops=[op for op in plan.ops if op.kind == "assign"])
+        row = file.tensors["blk.0.ffn_gate_tid2eid.weight"].shape[1]
+        assert len(table.ops) == 2 and cost.weight_bytes(table) == 2 * 4 * row
