@@ -79,9 +79,10 @@ class Attention(Tracer):
         key_dim, sets = q.width // heads, 0
         if k is None or v is None:
             kind, ops = ("store", self.reader) if text else ("attend", self.ops)
-            sources = [op.attrs for op in ops if op.kind == kind and op.attrs["layer"] == layer]
-            expect(bool(sources) and sources[0]["key_dim"] == key_dim, f"attend over the K and V of layer {layer}")
-            kv_heads, value_dim = sources[0]["kv_heads"], sources[0]["value_dim"]
+            found = (op.attrs for op in reversed(ops) if op.kind == kind and op.attrs["layer"] == layer)
+            source = next(found, {})
+            expect(source.get("key_dim") == key_dim, f"attend over the K and V of layer {layer}")
+            kv_heads, value_dim = source["kv_heads"], source["value_dim"]
             ins: tuple[Value, ...] = (q,)
         else:
             kv_heads, ins = k.width // key_dim, (q, k, v)
@@ -129,10 +130,11 @@ class Attention(Tracer):
 
     def _per_head(self, scores: Scores, heads: int, buckets: int) -> tuple[str, ...]:
         """The tensor of sinks or of biases; a layer without biases of its own has those of the one before."""
-        earlier = [op.weights for op in self.ops if op.kind == "attend" and op.attrs["buckets"]]
         if scores.biases is None:
             return () if scores.sinks is None else self._weight(scores.sinks, heads)
-        return earlier[-1] if earlier and not self.has(scores.biases) else self._weight(scores.biases, buckets, heads)
+        biased = (op.weights for op in reversed(self.ops) if op.kind == "attend" and op.attrs["buckets"])
+        earlier = None if self.has(scores.biases) else next(biased, None)
+        return earlier or self._weight(scores.biases, buckets, heads)
 
     def rate(self, q: Value, k: Value, w: Value | None, layer: int, stride: int = 1) -> Value:
         """A score of every position j up to a token's own, of others -inf: sum over heads of w * relu(q . k[j]), or

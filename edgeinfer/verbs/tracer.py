@@ -51,10 +51,7 @@ class Tracer:
         Layers past `count`, if given, are not part of the forward pass (they predict tokens further ahead).
         """
         stated = self.config.layers
-        numbers = [int(m[1]) for m in (re.match(r"blk\.(\d{1,9})\.", name) for name in self._tensors) if m]
-        held = 1 + max(numbers, default=-1)
-        if held != stated:
-            raise FormatError(f"{self.config.arch}.block_count is {stated}, but the file has tensors of {held} layers")
+        self._expect_held("blk", stated, f"{self.config.arch}.block_count")
         yield from self.blocks(range(stated if count is None else count))
         left = tuple(f"blk.{layer}." for layer in range(stated if count is None else count, stated))
         self._known.update(name for name in self._tensors if name.startswith(left) and left)
@@ -63,10 +60,19 @@ class Tracer:
         """As `layers`, these only, in a model whose layers are not the file's blocks one by one, or are named
         `stem`.N; those past the file's count are shaped as the last one."""
         whole = self.config
+        if stem != "blk":
+            self._expect_held(stem, len(numbers), f"the number of {stem} layers")
         for number in numbers:
             self._prefix, self.config = f"{stem}.{number}.", whole.at(min(number, whole.layers - 1))
             yield number
         self._prefix, self.config = "", whole
+
+    def _expect_held(self, stem: str, stated: int, what: str) -> None:
+        """FormatError unless the file has tensors of as many layers as are stated: no more are traced than it has."""
+        numbers = [int(m[1]) for m in (re.match(rf"{stem}\.(\d{{1,9}})\.", name) for name in self._tensors) if m]
+        held = 1 + max(numbers, default=-1)
+        if held != stated:
+            raise FormatError(f"{what} is {stated}, but the file has tensors of {held} layers")
 
     def has(self, name: str, ending: str = "weight") -> bool:
         """Whether the file has a tensor `name`.weight."""

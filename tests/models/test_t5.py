@@ -8,7 +8,7 @@ import pytest
 import edgeinfer
 from edgeinfer import memory
 from edgeinfer.backend import Chunk
-from edgeinfer.errors import BackendError, ContextFullError, RequestError
+from edgeinfer.errors import BackendError, ContextFullError, FormatError, RequestError
 from edgeinfer.formats import gguf
 from tests.models.decoders import ANSWERS, COMMON, DIM
 
@@ -42,6 +42,13 @@ def test_a_text_is_answered_with_its_eos_and_given_ids_as_they_are(llm):
 def test_the_decoder_begins_where_the_file_says(llm, path):
     with edgeinfer.LLM(path, kv_type="f32", override={"t5.decoder_start_token_id": 9}) as other:
         assert other.generate([7, 8, EOS], **GREEDY).ids != llm.generate([7, 8, EOS], **GREEDY).ids
+
+
+@pytest.mark.parametrize("count", [1, 3, 1000])
+def test_no_other_layers_are_stated_than_there_are(path, count):
+    fault = f"the number of dec.blk layers is {count}, but the file has tensors of 2 layers"
+    with pytest.raises(FormatError, match=fault):
+        edgeinfer.LLM(path, override={"t5.decoder_block_count": count})
 
 
 def test_a_text_read_before_is_not_read_again_and_no_other_is_taken_for_it(llm):
