@@ -127,7 +127,7 @@ def _read() -> dict[str, dict[str, Any]]:
         data = json.loads(_path().read_bytes())
     except OSError:
         return {}
-    except ValueError:
+    except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or not all(isinstance(shapes, dict) for shapes in data.values()):
         warnings.warn(f"{_path()} is damaged and ignored; `edgeinfer tune` writes it anew", stacklevel=3)

@@ -78,7 +78,7 @@ def test_other_shapes_and_cpus_are_left_alone(plan, tmp_path, monkeypatch):
     assert tune.kept(plan) == tune.Threads(4, 1)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": 1}', "\xff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": 1}', "\xff", "[" * 200_000], ids=len)
 def test_a_damaged_file_is_ignored_with_a_warning(plan, text):
     path = tune.keep(plan, tune.Threads(2, 2))
     path.write_text(text, encoding="latin-1")
