@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from threading import Thread
 
 import numpy as np
 
@@ -18,11 +19,12 @@ from edgeinfer.simd_kernels import layout, record
 from edgeinfer.simd_kernels.layout import DIRECTIONS
 from edgeinfer.simd_kernels.workers import Program
 
-SEEN = 64  # steps
-STEPS = 32  # over which the building is spread
+SEEN = 8  # steps
+STEPS = 6  # over which the building is spread
 LEAST_GAIN = 1 / 20  # of the bytes of weights read for a token, for a view to be worthwhile
 SHARE = 8  # it takes at most this fraction of the memory available
 BLOCK = 32
+PAGE = 4096
 CLAIM = 64  # rows
 Run = Callable[[Program], None]  # has the workers run it
 KERNELS = ("screen.view", "screen.widen", "screen.bounds", "quantise.fine")
@@ -36,7 +38,8 @@ def view_bytes(plan: Plan) -> int:
     rows, cols = tensor.shape
     size = matrix_bytes(rows, cols)
     saved = tensor.nbytes - size
-    return size if cols % BLOCK == 0 and saved >= LEAST_GAIN * cost.weight_bytes(plan) else 0
+    can = cols % BLOCK == 0 and layout.view_scratch(cols) <= layout.BAND_BYTES  # which scratch has at least
+    return size if can and saved >= LEAST_GAIN * cost.weight_bytes(plan) else 0
 
 
 def matrix_bytes(rows: int, cols: int) -> int:
@@ -61,10 +64,13 @@ class Screen:
         self._seen: list[np.ndarray] = []
         self._counter = layout.aligned(64).view(np.int64)
         self._directions = np.zeros((DIRECTIONS, cols), np.float32)
+        self._coded = layout.aligned(cols // BLOCK * layout.DIRECTION_BYTES)
         self._wide = layout.aligned(4 * (cols + BLOCK))
         self._codes = layout.aligned(layout.activation_bytes(cols + BLOCK, fine=True))
         self.size = matrix_bytes(rows, cols)
-        self._view = layout.aligned(self.size)  # takes no memory before it is written
+        self._view = machine.pages(self.size, True)  # takes no memory before it is written
+        # To give new pages takes the system as long as three steps, in virtual machines ten; no step is to wait for it.
+        self._touch = Thread(target=self._view[::PAGE].fill, args=(0,), daemon=True)
         self._built = 0
         self.view = {
             "view": self._view.ctypes.data,
@@ -92,19 +98,22 @@ class Screen:
         """Go on with what is to be done before the view is there."""
         if self.ready:
             return
-        if len(self._seen) < SEEN:
-            self._seen.append(self._x.copy())
-            if len(self._seen) == SEEN:
-                self._directions[:] = directions(np.array(self._seen))
+        if len(self._seen) == SEEN:
+            if not self._touch.is_alive():
+                self._build(run)
             return
-        self._build(run)
+        if not self._seen:
+            self._touch.start()
+        self._seen.append(self._x.copy())
+        if len(self._seen) == SEEN:
+            self._directions[:], self._coded[:] = coded(directions(np.array(self._seen)))
 
     def _build(self, run: Run) -> None:
         rows, linear = self._linear["rows"], self._linear
         stop = min(rows, self._built + layout.up(-(-rows // STEPS), CLAIM))
         self._counter[0] = 0
         matrix = {name: linear[name] for name in ("w", "row_bytes", "group", "unpack")}
-        places = {"directions": self._directions.ctypes.data, "counter": self._counter.ctypes.data}
+        places = {"directions": self._coded.ctypes.data, "counter": self._counter.ctypes.data}
         ends = {"first": self._built, "rows": stop, "chunk": CLAIM}
         work = operation(
             record.VIEW,
@@ -126,6 +135,18 @@ def directions(seen: np.ndarray) -> np.ndarray:
     out = np.zeros((DIRECTIONS, seen.shape[1]), np.float32)
     out[: len(found)] = found[:DIRECTIONS]
     return out
+
+
+def coded(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Directions f32[DIRECTIONS, cols] as 8-bit codes with a scale for each 32 columns: as f32 again, and as
+    `screen.view` takes them, u8[bytes]: of each 32 columns codes i8[DIRECTIONS, 32], their sums times -128
+    i32[DIRECTIONS], scales f32[DIRECTIONS]."""
+    blocks = found.reshape(DIRECTIONS, -1, BLOCK).swapaxes(0, 1)
+    scales = (np.abs(blocks).max(-1, keepdims=True) / 127).astype(np.float32)
+    codes = np.rint(blocks / np.where(scales, scales, 1)).astype(np.int8)
+    sums = -128 * codes.sum(-1, dtype=np.int32)
+    parts = [np.ascontiguousarray(part).view(np.uint8).reshape(len(codes), -1) for part in (codes, sums, scales)]
+    return (codes * scales).swapaxes(0, 1).reshape(found.shape), np.concatenate(parts, 1).reshape(-1)
 
 
 def fits(plan: Plan) -> bool:

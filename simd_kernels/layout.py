@@ -202,6 +202,15 @@ DIRECTIONS = 14  # in which activations are known to lie mostly; two more number
 VIEW_ROWS = 16  # of a panel of the view
 
 
+DIRECTION_BYTES = DIRECTIONS * (32 + 4 + 4)  # of 32 columns: codes, sums of these times -128, scales
+
+
 def panel_bytes(cols: int) -> int:
     """Of 16 rows of the view."""
     return VIEW_ROWS * (8 + cols // 32 * 17 + 16)
+
+
+def view_scratch(cols: int) -> int:
+    """Memory a worker needs to make the view of rows of so many weights: four as floats, their codes and scales (twice
+    as much of these as groups of 32 take), rests and scales of 16."""
+    return cols * (16 + 2 + 16 + 4)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from edgeinfer import cost, screen, selection
+from edgeinfer import cost
 from edgeinfer.backend import Chunk
 from edgeinfer.benchmark import Bench, Limits
 from edgeinfer.benchmark import Test as Case
 from edgeinfer.measure import Probe
-from tests import tiny
+from tests import tiny, views
 
 PROMPT, TOKENS = 5, 16
 
@@ -16,10 +16,7 @@ PROMPT, TOKENS = 5, 16
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
     """Of a model with a view of its output matrix after 8 steps."""
-    monkeypatch.setattr(screen, "fits", lambda plan: True)
-    monkeypatch.setattr(screen, "SEEN", 6)
-    monkeypatch.setattr(screen, "STEPS", 2)
-    monkeypatch.setattr(selection, "RETRY", 1)
+    views.soon(monkeypatch)
     monkeypatch.setattr(Probe, "read_bandwidth", lambda *_, **__: 1e9)
     monkeypatch.setattr(Probe, "dot_peak", lambda *_, **__: 1e9)
     path = tiny.write(tmp_path / "model.gguf", "llama", "Q8_0")

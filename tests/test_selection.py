@@ -1,5 +1,7 @@
 """The largest logits without the others: the same to the last bit, by the view of the output matrix or not."""
 
+from threading import Event, Thread
+
 import numpy as np
 import pytest
 
@@ -11,18 +13,15 @@ from edgeinfer.plan import trace
 from edgeinfer.reference import ReferenceBackend
 from edgeinfer.sampling import MOST_TOP, Sampler
 from edgeinfer.sampling_params import SamplingParams
-from tests import tiny
+from edgeinfer.simd_kernels.layout import DIRECTIONS
+from tests import tiny, views
 
 IDS = [int(i) for i in np.random.default_rng(0).integers(0, tiny.VOCAB, 40)]
 
 
 @pytest.fixture
 def soon(monkeypatch):
-    """Has every model a view of its output matrix after 8 steps, 2 of which build it."""
-    monkeypatch.setattr(screen, "fits", lambda plan: True)
-    monkeypatch.setattr(screen, "SEEN", 6)
-    monkeypatch.setattr(screen, "STEPS", 2)
-    monkeypatch.setattr(selection, "RETRY", 1)
+    views.soon(monkeypatch)
 
 
 def model(folder, kind="Q8_0", arch="llama"):
@@ -152,6 +151,31 @@ def test_a_view_is_worthwhile_where_it_saves_much(tmp_path, kind, worthwhile):
     rows, cols = plan.tensors[plan.ops[-1].weights[0]].shape
     assert screen.view_bytes(plan) in (0, screen.matrix_bytes(rows, cols))
     assert (screen.view_bytes(plan) > 0) == worthwhile
+
+
+def test_no_step_waits_for_the_pages_of_a_view(tmp_path, soon, monkeypatch):
+    go_on = Event()
+    monkeypatch.setattr(screen, "Thread", lambda **_: Thread(target=go_on.wait, daemon=True))
+    backend = cpu(model(tmp_path), 4)
+    compare(backend, IDS[:12])
+    assert not backend._selection._screen._built
+    go_on.set()
+    backend._selection._screen._touch.join()
+    compare(backend, IDS[12:14])
+    assert backend._selection._screen.ready
+    backend.close()
+
+
+def test_coded_directions_are_near_those_found():
+    found = np.linalg.qr(np.random.default_rng(0).standard_normal((96, DIRECTIONS)))[0].T.astype(np.float32)
+    found[3], found[:, :32] = 0, 0
+    again, data = screen.coded(found)
+    assert np.abs(again - found).max() <= np.abs(found).max() / 254 * 1.001 and not again[3].any()
+    blocks = data.reshape(3, -1)
+    codes = blocks[:, : 32 * DIRECTIONS].view(np.int8).reshape(3, DIRECTIONS, 32)
+    sums, scales = (blocks[:, (32 + i) * DIRECTIONS :][:, : 4 * DIRECTIONS].copy() for i in (0, 4))
+    assert (sums.view(np.int32) == -128 * codes.sum(-1, dtype=np.int32)).all()
+    assert (np.concatenate(codes * scales.view(np.float32)[..., None], 1) == again).all()
 
 
 def test_directions_hold_what_activations_have_in_common():
