@@ -212,5 +212,5 @@ def panel_bytes(cols: int) -> int:
 
 def view_scratch(cols: int) -> int:
     """Memory a worker needs to make the view of rows of so many weights: four as floats, their codes and scales (twice
-    as much of these as groups of 32 take), rests and scales of 16."""
-    return cols * (16 + 2 + 16 + 4)
+    as much of these as groups of 32 take), rests and scales of 16, and products of these with directions."""
+    return cols * (16 + 2 + 16 + 4) + DIRECTIONS * 64

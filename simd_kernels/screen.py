@@ -125,6 +125,7 @@ class Scratch:
         self.weights, self.rests = at, at + cols * 16  # f32[4][cols]; u8[blocks][8][16 rows][4]
         self.scales, self.inverses = at + cols * 32, at + cols * 34  # f32[blocks][16 rows]
         self.codes, self.groups, self.minimums = (at + (cols * 36 + (cols >> 1) * i) for i in (0, 2, 3))
+        self.products = at + cols * 38  # f32[DIRECTIONS][16 rows]
 
 
 def dequantise(e: Emitter, r: SimpleNamespace, source: Value, s: Scratch, out: Value) -> None:
@@ -202,7 +203,8 @@ def put_words(e: Emitter, words: Value, at: Value, lane: Value) -> None:
 def last_blocks(e: Emitter, r: SimpleNamespace, s: Scratch, out: Value) -> None:
     """Write the last blocks of a panel's rows, by what is left of these."""
     scales, squares = e.var(WIDE), e.var(WIDE)  # of scales, and of what is left
-    products = [e.var(WIDE) for _ in range(DIRECTIONS)]
+    for place in range(0, 64 * DIRECTIONS, 64):
+        e.store(e.const(WIDE), s.products + place)
     with e.loop(0, r.cols, 32) as k:
         for line in range(0, BLOCK, 64):  # of the next panel
             e.prefetch(out + r.panel_bytes + (k >> 5) * BLOCK + line)
@@ -212,14 +214,15 @@ def last_blocks(e: Emitter, r: SimpleNamespace, s: Scratch, out: Value) -> None:
         squares.set(e.fma(scale * scale, squares_of(e, rests), squares.get()))
         codes = r.directions + (k >> 5) * layout.DIRECTION_BYTES
         sums = codes + 32 * DIRECTIONS
-        for j, product in enumerate(products):
-            start = e.const(I32, 0) if e.centre(True) else e.load(sums + 4 * j, I32)
-            total, words = e.splat(start, ROWS), e.spread(codes + 32 * j, 8, I32, ROWS)
+        with e.loop(0, DIRECTIONS) as j:
+            start = e.const(I32, 0) if e.centre(True) else e.load(sums + j * 4, I32)
+            total, words = e.splat(start, ROWS), e.spread(codes + j * 32, 8, I32, ROWS)
             for rest, word in zip(rests, words, strict=True):
                 total = e.dot(total, rest, e.bits(word, vec(I8, 64)), True)
-            factor = scale * e.splat(e.load(sums + 4 * (DIRECTIONS + j), F32), ROWS)
-            product.set(e.fma(e.to_float(total), factor, product.get()))
-    finish(e, scales.get(), squares.get(), [product.get() * (1 / 256) for product in products], r.cols, out)
+            factor, product = scale * e.splat(e.load(sums + (j + DIRECTIONS) * 4, F32), ROWS), s.products + j * 64
+            e.store(e.fma(e.to_float(total), factor, e.load(product, WIDE)), product)
+    products = [e.load(s.products + 64 * j, WIDE) * (1 / 256) for j in range(DIRECTIONS)]
+    finish(e, scales.get(), squares.get(), products, r.cols, out)
 
 
 def squares_of(e: Emitter, rests: list[Value]) -> Value:
