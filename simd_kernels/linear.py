@@ -12,10 +12,11 @@ from types import SimpleNamespace
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import BIAS_AT, DEPTH, FEW, FLOAT_DEPTH, PANEL_AT, SPARE
+from edgeinfer.simd_kernels.panel import as_high_codes, panel_size
 from edgeinfer.simd_kernels.parts import by_parts
 from edgeinfer.simd_kernels.record import EMBED, LINEAR, STEP
 from edgeinfer.simd_kernels.rows import add_to, claimed, dot_rows, get, my_rows, path, put, sweep
-from edgeinfer.simd_kernels.tile import EVERY, as_high_codes, panel_size
+from edgeinfer.simd_kernels.tile import EVERY
 from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
 
 

@@ -13,8 +13,8 @@ from llvmlite import ir
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import SPAN, SPAN_BYTES
+from edgeinfer.simd_kernels.panel import turn
 from edgeinfer.simd_kernels.quants.streams import prefetch, side_by_side, streams
-from edgeinfer.simd_kernels.tile import turn
 from edgeinfer.simd_kernels.values import F32, I8, I32, I64, Value, vec
 
 if TYPE_CHECKING:

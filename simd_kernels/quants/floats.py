@@ -2,8 +2,8 @@
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import FLOAT_DEPTH
+from edgeinfer.simd_kernels.panel import transpose
 from edgeinfer.simd_kernels.quants.streams import prefetch, side_by_side, streams
-from edgeinfer.simd_kernels.tile import transpose
 from edgeinfer.simd_kernels.values import F32, F64, I16, I32, I64, Value, vec
 
 WIDE = vec(F32, 16)

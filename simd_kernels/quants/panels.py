@@ -1,4 +1,4 @@
-"""Rows of weights become columns of a panel (tile.py), as many rows at a time as a register has lanes.
+"""Rows of weights become columns of a panel (panel.py), as many rows at a time as a register has lanes.
 
 Types for which it is worthwhile say what their words are (`Quant.groups`): the same word of all rows is a vector, so
 that scales of all rows are decoded at once and nothing is written down on the way.  Rows of the others are unpacked one
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.layout import DEPTH
-from edgeinfer.simd_kernels.tile import Tile, panel_parts, tile_of, transpose
+from edgeinfer.simd_kernels.panel import panel_parts, transpose
+from edgeinfer.simd_kernels.tile import Tile, tile_of
 from edgeinfer.simd_kernels.values import I8, I16, I32, I64, Value, vec
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ Taken = tuple[list[Value], "Value | None"]  # words of a group, and where a tile
 def of_words(
     e: Emitter, quant: Quant, w: Value, row_bytes: Value, rows: Value, cols: Value, scratch: Value, out: Value
 ) -> None:
-    """Columns of a panel at `out` (tile.py), with what the sums of its groups start at: `cols` columns of `rows` rows
+    """Columns of a panel at `out` (panel.py), with what the sums of its groups start at: `cols` columns of `rows` rows
     at `w`, the last of which fills up the lanes where there are fewer."""
     parts, step, tile = panel_parts(e, out), 4 * e.tier.tile_rows, tile_of(quant.name)
     at, stride = whole(e, quant, w, row_bytes, rows, cols, scratch)

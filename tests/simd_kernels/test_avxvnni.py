@@ -10,7 +10,8 @@ from tests.simd_kernels.quants.test_quant import test_dot_is_the_product_with_ro
 from tests.simd_kernels.test_activation import test_rows_in_tiles
 from tests.simd_kernels.test_emit import test_dot_is_exact_at_the_extremes as test_dot
 from tests.simd_kernels.test_linear import test_linear
-from tests.simd_kernels.test_tile import test_float_tile, test_tile, test_tile_does_not_saturate, test_transpose
+from tests.simd_kernels.test_panel import test_transpose
+from tests.simd_kernels.test_tile import test_float_tile, test_tile, test_tile_does_not_saturate
 
 AGAIN = (
     *(test_dot, test_float_tile, test_linear, test_quants, test_rows_in_tiles),

@@ -5,6 +5,7 @@ import pytest
 
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.simd_kernels import kernels, layout, tile
+from edgeinfer.simd_kernels.panel import panel_size
 
 
 def test_aligned_memory_is_zero_and_begins_at_a_border():
@@ -40,11 +41,11 @@ def test_scratch_holds_panel_and_sums_for_every_tier():
     for tier in cpu.TIERS:
         numbers = 4 * layout.DEPTH // 16
         assert tier.lanes * max(layout.DEPTH + 2 * numbers, 4 * layout.FLOAT_DEPTH) <= layout.PANEL_AT
-        assert tier.tile_rows * 4 * layout.FLOAT_DEPTH <= tile.panel_size(tier)
+        assert tier.tile_rows * 4 * layout.FLOAT_DEPTH <= panel_size(tier)
         # codes, scales, minimums, starts, steps; codes and activations of 16 bits
-        assert tier.tile_rows * (layout.DEPTH + 4 * numbers) <= tile.panel_size(tier)
+        assert tier.tile_rows * (layout.DEPTH + 4 * numbers) <= panel_size(tier)
         pairs = 2 * (tier.panel_rows + tier.tile_tokens) * layout.DEPTH if tier.name == "avx2" else 0
-        assert layout.PANEL_AT + tier.panels * tile.panel_size(tier) + pairs <= layout.BIAS_AT
+        assert layout.PANEL_AT + tier.panels * panel_size(tier) + pairs <= layout.BIAS_AT
         assert layout.BIAS_AT + 4 * tier.panel_rows <= layout.SPARE
         for tokens in (1, 7, 512):
             rooms = layout.up(tokens, tier.tile_tokens)

@@ -1,15 +1,16 @@
-"""The register tiles and the transpose against numpy."""
+"""The register tiles against numpy."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 
-from edgeinfer.simd_kernels import cpu, layout, tile
+from edgeinfer.simd_kernels import cpu, layout
 from edgeinfer.simd_kernels.emit import Emitter
 from edgeinfer.simd_kernels.kernels import TILES
+from edgeinfer.simd_kernels.panel import panel_size
 from tests.simd_kernels import twins
-from tests.simd_kernels.harness import Kernels, between_rows, call, guarded, padded_rows
+from tests.simd_kernels.harness import Kernels, between_rows, guarded, padded_rows
 
 TILED = {t.name: t for t in TILES}
 
@@ -40,7 +41,7 @@ def sweep(kernels, name, codes, steps, x_codes, x_scales, rng):
     factors = np.repeat(steps if kind.stepped(e) else np.ones_like(steps), each, axis=0)
     sums = (codes * factors).reshape(-1, kind.span(e), rows).sum(axis=1)
     starts[::several] = kind.base(e) - e.raised() * sums
-    panels, size = np.split(np.arange(rows), kernels.tier.panels), tile.panel_size(kernels.tier)
+    panels, size = np.split(np.arange(rows), kernels.tier.panels), panel_size(kernels.tier)
     room = guarded(np.zeros(len(panels) * size + (rows + tokens) * layout.DEPTH * 2, np.uint8))
     for number, lanes in enumerate(panels):
         words = codes.reshape(cols // 4, 4, rows).swapaxes(1, 2)
@@ -111,14 +112,3 @@ def test_float_tile(kernels, cols):
     kernels.call("tile.float", guarded(panel), *place, cols, 1, 2, start, 0, out, out.strides[0], 0, 0, 0, 0)
     want = start + x.astype(np.float64) @ panel
     assert (np.abs(out - want) <= 2e-6 * (np.abs(start) + np.abs(x) @ np.abs(panel))).all()
-
-
-@pytest.mark.parametrize("words", [1, 3, 4, 5, 8, 15, 16, 17, 32, 37])
-def test_transpose(kernels, words):
-    """As many rows as a register has lanes become columns of the panel; those beside them stay."""
-    lanes, rows = kernels.tier.lanes, kernels.tier.tile_rows
-    source = guarded(np.arange(lanes * (words + 2), dtype=np.int32).reshape(lanes, -1))[:, 2:]
-    out = guarded(np.full((words, rows), -1, np.int32))
-    place = out[:, rows - lanes :].ctypes.data
-    call(kernels.build(4, tile.transpose), source.ctypes.data, source.strides[0], words, place)
-    assert (out[:, rows - lanes :] == source.T).all() and (out[:, : rows - lanes] == -1).all()

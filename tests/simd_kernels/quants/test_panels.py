@@ -6,6 +6,7 @@ import pytest
 from edgeinfer.formats.ggml import GgmlType
 from edgeinfer.simd_kernels import layout, tile
 from edgeinfer.simd_kernels.emit import Emitter
+from edgeinfer.simd_kernels.panel import panel_size
 from tests.blocks import QUANTS, random_rows
 from tests.simd_kernels.harness import guarded
 from tests.simd_kernels.quants.test_quant import unpacked
@@ -17,7 +18,7 @@ class Panel:
     def __init__(self, kernels, kind, blocks, count):
         tier, sizes = kernels.tier, GgmlType[kind]
         cols = blocks.shape[1] // sizes.bytes * sizes.block
-        out, scratch = guarded(np.zeros(tile.panel_size(tier), np.uint8)), guarded(np.zeros(layout.PANEL_AT, np.uint8))
+        out, scratch = guarded(np.zeros(panel_size(tier), np.uint8)), guarded(np.zeros(layout.PANEL_AT, np.uint8))
         kernels.call(f"panel.{kind}", guarded(blocks), blocks.shape[1], count, cols, scratch, out)
         apart, groups = tier.tile_rows * layout.DEPTH, cols // layout.group(kind)
         codes = out[: tier.tile_rows * cols].reshape(-1, tier.tile_rows, 4).swapaxes(0, 1).reshape(tier.tile_rows, -1)
