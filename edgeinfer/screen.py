@@ -6,6 +6,7 @@ which directions they lie.  Directions seen once serve any text, only the bounds
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Mapping
 from threading import Thread
@@ -103,7 +104,8 @@ class Screen:
                 self._build(run)
             return
         if not self._seen:
-            self._touch.start()
+            with contextlib.suppress(RuntimeError):  # of a system that gives no threads: what builds it waits
+                self._touch.start()
         self._seen.append(self._x.copy())
         if len(self._seen) == SEEN:
             self._directions[:], self._coded[:] = coded(directions(np.array(self._seen)))
