@@ -30,12 +30,17 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+def is_regular(path: str) -> bool:
+    """Whether it may be opened: a pipe would wait for its other end.  OSError where there is no such file."""
+    return stat.S_ISREG(os.stat(path).st_mode)
+
+
 class Mapped:
     """The bytes of a file that is not empty.  FormatError where `path` is no such file."""
 
     def __init__(self, path: str) -> None:
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
+            if not is_regular(path):
                 raise FormatError("is a directory" if os.path.isdir(path) else "is not a regular file")
             with open(path, "rb") as file:
                 self.size = os.fstat(file.fileno()).st_size

@@ -4,7 +4,6 @@ Source: https://huggingface.co/docs/transformers/main_classes/model."""
 
 import os
 import re
-import stat
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from edgeinfer.errors import EdgeInferError, FormatError, UnsupportedError
 from edgeinfer.formats import safetensors
 from edgeinfer.formats.cursor import shown
 from edgeinfer.formats.json_text import parse_object
+from edgeinfer.formats.mapped import is_regular
 from edgeinfer.formats.safetensors import SafetensorsFile, Stored
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -50,7 +50,7 @@ class Folder:
         """What a small file of the folder holds, None if there is no such file."""
         path = os.path.join(self.path, name)
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
+            if not is_regular(path):
                 raise FormatError(f"{name} is not a regular file")
             with open(path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
